@@ -722,7 +722,7 @@ class Notice:
 
 
 def parse_signal(text):
-    """Return the notice for ``USR1@300``, ``SIGUSR1@300`` or ``10@300``. Raises ValueError."""
+    """Return the notice for ``USR1@300``, ``SIGUSR1@300`` or ``10@300``. Raises ValueError for others."""
     import signal
 
     name, secs = _split_notice(text)
@@ -736,7 +736,7 @@ def parse_signal(text):
 
 
 def parse_hook(text):
-    """Return the notice for ``PROGRAM@300``: run it 300 s before the end. Raises ValueError."""
+    """Return the notice for ``PROGRAM@300``: run it 300 s before the end. Raises ValueError for others."""
     program, secs = _split_notice(text)
     return Notice(secs, hook=program)
 

@@ -29,7 +29,7 @@ class HookSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleSettings:
-    """Settings: which shares users are expected to have, and over which period."""
+    """Settings: the share of the CPUs that each user is entitled to, and the period over which it counts."""
 
     share: str | None = option(
         TEXT, None, "controller role and expect: share of each user in CPUs; default: all CPUs ÷ users"

@@ -228,9 +228,10 @@ def write_log(
     """Yield the lines of a log of this kind, without newlines.
 
     `notes` counts values that the kind cannot hold. In kinds with a header, the comments in `header` follow
-    its first line. Records of one job are merged as by `fold_jobs` if the kind holds one record per job, or
-    if each reports a change; records that carry their source text are not merged. Of several runs of a job,
-    the latest is written, or all if `all_runs`. `sort` sorts the jobs; `options` are specific to the kind.
+    its first line. If the kind holds one record per job, or each record reports one change of a job, the
+    records of a job are merged as by `fold_jobs`; records that carry their source text are not. Of several
+    runs of a job, the latest is written, or all if `all_runs`. `sort` sorts the jobs; `options` are specific
+    to the kind.
     """
     rest = iter(records)
     first = next(rest, None)

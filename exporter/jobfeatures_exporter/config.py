@@ -209,18 +209,17 @@ class ExporterConfig:
     }
 
     def wants(self, what: str) -> bool:
-        """Return whether something that is enabled needs the optional reading `what`, such as "reads_cores".
+        """Return whether a profile or collector that is enabled needs the optional reading `what`.
 
-        `what` is the name of an attribute of `NamesOfOthers`. Profiles (other exporters' names) and
-        collectors may need such readings.
+        `what` is the name of an attribute of `NamesOfOthers`, such as "reads_cores" (CPU time by core).
         """
         own = what == "reads_cores" and self._runs("cores")
         return own or any(getattr(PROFILES[each], what) for each in self.metrics.profile)
 
     def of_sampler(self) -> SamplerSettings:
-        """Return the settings for sampling this node, without readings that a caller may add.
+        """Return the settings for sampling this node.
 
-        Not read are job steps, the I/O of processes, and commands.
+        The optional readings (job steps, the I/O of processes, commands) are off; callers can switch them on.
         """
         return SamplerSettings(
             procfs=self.path.procfs,

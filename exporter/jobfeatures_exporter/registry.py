@@ -44,12 +44,15 @@ class NodeCollector(Collector):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, str], *, file: str | None = None) -> NodeCollector:
-        """Return a collector with `settings`, by their keys in a settings file. Raises ConfigurationError."""
+        """Return a collector with `settings`, by key; settings in `file` have lower precedence.
+
+        Raises ConfigurationError if a setting is invalid.
+        """
         return cls.from_config(load_config(ExporterConfig, flags={**ELSEWHERE, **settings}, file=file))
 
     @classmethod
     def from_config(cls, config: ExporterConfig) -> NodeCollector:
-        """Return a collector with these settings. Raises ConfigurationError."""
+        """Return a collector with these settings. Raises ConfigurationError if they contradict each other."""
         from jobfeatures_exporter.node.daemon import Daemon
         from jobfeatures_exporter.startup.checks import check
 

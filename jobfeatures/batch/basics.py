@@ -78,7 +78,7 @@ class Texts:
 
 
 def is_installed(command: str, *paths: str, variable: str = "") -> bool:
-    """Return whether PATH has the `command`, or one of the `paths` exists, or the `variable` is set."""
+    """Return whether PATH has `command`, one of `paths` exists, or the environment has `variable`."""
     import shutil  # a hook has no use for it
 
     return any(map(os.path.exists, paths)) or variable in os.environ or shutil.which(command) is not None
@@ -112,10 +112,10 @@ def is_elsewhere(job: Job, known_as: str | None) -> bool:
 
 
 def parse_ranges(text: str, what: str, *, field: str) -> list[range]:
-    """Return the ranges in a text such as ``1-5,9`` or ``0-100:4`` (every fourth number). Raises ParseError.
+    """Return the ranges in a text such as ``1-5,9`` or ``0-100:4`` (every fourth number).
 
-    `what` says in the error's message what was expected, such as "tasks of an array"; `field` names the
-    field.
+    Raises ParseError if malformed: `what` says in its message what was expected, such as "tasks of an array";
+    `field` names the field.
     """
     found: list[range] = []
     for part in text.split(","):
@@ -139,7 +139,7 @@ def count_hosts(names: Iterable[str], *, file: str = "", field: str = "") -> dic
     """Return how often each host is named (once per slot), in order of first appearance.
 
     `names` are the lines of a file or the words of a field, which `file` or `field` names in errors. Raises
-    ParseError.
+    ParseError if one is not a host name.
     """
     counts: Counter[str] = Counter()
     for line, name in enumerate(map(str.strip, names), 1):

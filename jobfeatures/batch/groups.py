@@ -14,12 +14,13 @@ from jobfeatures.records.model import Alias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """The job to which the path of a control group says that it belongs.
+    """The job that the path of a control group names.
 
     The path has the job's id or, in `alias`, another name, such as that of an HTCondor slot. `step` is the
-    job's step. `node` is set where several emulated nodes share the host, and `uid` where the path has the
-    user. `parent` is the path above the job's group, "" for a usual one. `needs_word`: the group counts only
-    if the batch system reports that its job runs here.
+    job step, as in Slurm; None for the whole job's group. `node` is set where several emulated nodes share
+    the host, and `uid` where the path has the user. `parent` is the path above the job's group, "" if that is
+    one of the batch system's usual ones. `needs_word`: the group counts only if the batch system reports that
+    its job runs here.
     """
 
     batch_system: str
@@ -43,7 +44,7 @@ class Membership:
 
     @property
     def owner(self) -> Alias | int | None:
-        """Return what distinguishes two jobs with the same id: an alias that only one run has, else the uid.
+        """Return what tells two jobs with the same id apart: an alias that is never used again, else the uid.
 
         None if the path has neither.
         """
@@ -55,10 +56,10 @@ class Layout(NamedTuple):
 
     The named groups of `path`, `below` and `strict` become the fields of `Membership`. `path` matches whole
     paths below a usual parent group, `below` what follows a parent that an administrator has named, `strict`
-    what follows a parent that was found by its processes. `mark` matches the first name below a parent if no
-    other program writes such names. `ordinary` (the usual parents) and `directories` (jobs' groups below a
-    parent) are lists of paths, each a tuple of fnmatch patterns, one per component. None: there is no such
-    path.
+    what follows a parent that was found because groups below it look like jobs'. `mark` matches the first
+    name below a parent if no other program writes such names. `ordinary` (the usual parents) and
+    `directories` (jobs' groups below a parent) are lists of paths, each a tuple of fnmatch patterns, one per
+    component. None: there is no such path.
     """
 
     path: re.Pattern[str] | None  # from the hierarchy's root, below an ordinary parent; None: it has none
@@ -87,7 +88,7 @@ def make_layout(
     mark: str | None = None,
     strict: str | None = None,
 ) -> Layout:
-    """Return a `Layout`, with its regular expressions compiled; `ordinary` and `directories` are unchanged.
+    """Return a `Layout` with these values, and with its regular expressions compiled.
 
     `parents` matches the paths of the usual parents `ordinary`; None: there are none. If `strict` is None,
     `below` takes its place, but only if `mark` is given.
@@ -139,8 +140,9 @@ class BatchHierarchy(NamedTuple):
     def read(self, found: re.Match[str], parent: str = "", *, is_proven: bool = False) -> Membership:
         """Return the job in `found`, the match of a path with one of the regular expressions of a `Layout`.
 
-        `parent` is the path above, "" if it is a usual one. `is_proven`: the parent was found by its
-        processes, so the group counts only if the batch system reports that its job runs here.
+        `parent` is the path above, "" if it is a usual one. `is_proven`: no setting names the parent, but a
+        daemon of the batch system runs here; then the group counts only if the batch system reports the job
+        here.
         """
         values: dict[str, Any] = {name: text and unescape(text) for name, text in found.groupdict().items()}
         if "uid" in values:
@@ -151,7 +153,7 @@ class BatchHierarchy(NamedTuple):
 
 
 def count_named(names: Sequence[str], entries: Iterable[Sequence[str]]) -> int:
-    """Return how many of a path's first components the longest matching entry covers; 0 if none matches.
+    """Return how many components the longest of `entries` that matches the beginning of a path has; else 0.
 
     `names` are the path's components. An entry is a list of fnmatch patterns, one for each component.
     """

@@ -28,7 +28,7 @@ class RecordKey(Generic[T]):
         self._parse, self._is_within, self._is_required = parse, is_within, is_required
 
     def step(self, nothing: Collection[str]) -> Step:
-        """Return the key names, the parser and its options, as a tuple that `KeyedRecord` works through.
+        """Return the key names, the parser and its options, as the tuple that `KeyedRecord` reads them from.
 
         `nothing` are the texts by which the command says that there is no value.
         """

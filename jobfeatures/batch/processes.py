@@ -63,10 +63,10 @@ class Failures(Protocol):
 class UnnumberedGroups(NamedTuple):
     """The control groups of one batch system whose paths have no job id but another name, in one sample.
 
-    `members` are their processes, by that name. `processes` are all of the node's, by pid; `in_groups` are
-    the pids in control groups of jobs. `living` are the names of groups in which the kernel counts processes.
-    `taken` are job ids in the paths of other groups, which belong to other jobs. `jobs` are the jobs known so
-    far.
+    `members` are the groups' processes, by that name. `processes` are all processes of the node, by pid;
+    `in_groups` are the pids in control groups of jobs. `living` are the names of groups in which the kernel
+    counts processes. `taken` are job ids in the paths of other groups, which belong to other jobs. `jobs` are
+    the known jobs.
     """
 
     members: Mapping[str, Sequence[Process]]  # by the name in the path; may be empty
@@ -81,7 +81,7 @@ class GroupNames(Protocol):
     """Finds the job ids of control groups whose paths have another name; called once per sample."""
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
-        """Return the job ids found so far, by the name of the control group, as in `groups.members`."""
+        """Return the known job ids, by the group's name; these names are the keys of `groups.members`."""
 
 
 class ActiveJob(NamedTuple):
@@ -131,7 +131,7 @@ def parse_uids(status: bytes) -> tuple[int, ...]:
     r"""Return real, effective, saved and file system uid in /proc/PID/status: ``Uid:\t1000\t0\t0\t0``.
 
     Source: proc_pid_status(5). The first line is the name, which the process chooses, with newlines escaped.
-    Raises ParseError.
+    Raises ParseError if the line is missing.
     """
     found = _UIDS.search(status.partition(b"\n")[2])
     if found is None:
@@ -140,19 +140,20 @@ def parse_uids(status: bytes) -> tuple[int, ...]:
 
 
 def parse_real_uid(status: bytes) -> int:
-    """Return the real uid in /proc/PID/status. Raises ParseError."""
+    """Return the real uid in /proc/PID/status. Raises ParseError if it is missing."""
     return parse_uids(status)[0]
 
 
 def read_real_uid(procfs: str, pid: int) -> int:
-    """Return the real uid of a process. Raises OSError, ParseError."""
+    """Return the real uid of a process. Raises OSError or ParseError if its status file is unreadable."""
     return parse_real_uid(read_bounded(f"{procfs}/{pid}/status", MAX_STATUS_BYTES)[0])
 
 
 def is_in_container(procfs: str, pid: int) -> bool:
     """Return whether a process is in a pid namespace of its own, below that of this /proc, as in a container.
 
-    Source: NSpid of proc_pid_status(5), which everybody may read. Raises OSError.
+    Source: NSpid of proc_pid_status(5), which everybody may read. Raises OSError if the process's status file
+    cannot be read.
     """
     status = read_bounded(f"{procfs}/{pid}/status", MAX_STATUS_BYTES)[0]
     return _NESTED.search(status.partition(b"\n")[2]) is not None

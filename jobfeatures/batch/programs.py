@@ -42,9 +42,10 @@ class Programs:
         return self._command if name == self._name else f"{self._command.removesuffix(self._name)}{name}"
 
     def run(self, name: str, *arguments: str, **more: Any) -> CommandOutput:
-        """Run the command `name` and return its output, whatever its exit status. Raises CommandError.
+        """Run the command `name` and return its output, whatever its exit status.
 
-        `more` are options of `run_command`, such as `timeout_secs`.
+        `more` are options of `run_command`, such as `timeout_secs`. Raises CommandError if the command cannot
+        be started, takes too long or prints too much.
         """
         return run_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})
 

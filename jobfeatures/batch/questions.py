@@ -47,9 +47,10 @@ def compute_questions(
     """Return the ids of the jobs to query now: first those never queried, then those queried longest ago.
 
     `known` are the last answers; `seen` are the ids of jobs with processes here, `claimed` those of jobs with
-    a published directory or an empty control group. A job is queried again after `refresh_secs`, or after a
-    minute if it will reach its limit within an hour or is in `waited_for`. The time now is `now_secs` by the
-    monotonic clock, and `at_secs` since the epoch.
+    a published directory or an empty control group. `waited_for` are the ids of jobs with a program that
+    waits for their end. A job is queried again after `refresh_secs`; after a minute if it is in `waited_for`,
+    or will reach its limit within an hour. The time now is `now_secs` by the monotonic clock, and `at_secs`
+    since the epoch.
 
     Two kinds are queried at every poll: jobs that are known but not seen, until the controller no longer
     knows them, and jobs that are seen although they are finished or pending (they are just ending, or were
@@ -110,8 +111,8 @@ class AskedJobs:
         """Begin a poll; return the ids of the jobs to query.
 
         The time is `now_secs` by the monotonic clock, and `taken_at_secs` since the epoch. `seen` are jobs
-        with processes here, `claimed` jobs with a published directory or an empty control group; the ids
-        `here` count as seen.
+        with processes here, `claimed` jobs with a published directory or an empty control group; `here` are
+        ids of further jobs that are taken as seen.
         """
         self._times = now_secs, taken_at_secs
         self._ours = {key for key in (*seen, *claimed) if key.batch_system == self._batch_system}
@@ -151,8 +152,8 @@ class AskedJobs:
         """Store the answers of a poll.
 
         `jobs` were reported; `gone` are the ids of jobs that the batch system does not know. `unclear` are
-        the ids of jobs whose answer was unusable: they are kept as they were. `known_as` is this node's name:
-        jobs that are only on other nodes count as gone.
+        the ids of jobs whose answer was unusable: what was known about them stays. `known_as` is this node's
+        name: jobs that are only on other nodes count as gone.
         """
         for job in jobs:
             local, old = None if is_elsewhere(job, known_as) else job, self._known.get(job.key.job_id)

@@ -43,7 +43,7 @@ class BatchSource(Protocol):
     is_local: bool  # polling loads only this node: it reads a folder and queries no controller
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of this node. Raises SourceError.
+        """Return the jobs of this node. Raises SourceError if there is no answer.
 
         `seen` are jobs that have processes on the node. `claimed` are jobs that have published directories or
         empty control groups, which does not prove that they run. A source that queries job by job queries

@@ -58,7 +58,7 @@ Own_contra = TypeVar("Own_contra", contravariant=True)  # its record of settings
 
 
 class System(ABC, Generic[Own_contra]):
-    """One batch system: what the rest of the program has to know about it, and how to get its jobs.
+    """One batch system: its names, commands and variables, and how to get its jobs.
 
     `key_sources` says where the value of each feature comes from. A batch system has hooks if `job_variable`
     is set, the environment variable with the job's id; `beside` is a second variable to require, if another
@@ -93,7 +93,10 @@ class System(ABC, Generic[Own_contra]):
 
     @abstractmethod
     def make_source(self, config: SystemSettings[Own_contra], clock: Clock, node_name: str) -> BatchSource:
-        """Return the source that reports the jobs of the node `node_name`. Raises ConfigurationError."""
+        """Return the source that reports the jobs of the node `node_name`.
+
+        Raises ConfigurationError if a setting is wrong.
+        """
 
     def job_id_in(self, environ: Mapping[str, str]) -> str:
         """Return the job id in a job's or a hook's environment. Raises ParseError if missing or malformed."""
@@ -103,7 +106,7 @@ class System(ABC, Generic[Own_contra]):
         return self.job_id_of(environ)
 
     def job_id_of(self, environ: Mapping[str, str]) -> str:
-        """Return the job id in an environment in which `job_variable` is set. Raises ParseError."""
+        """Return the job id in an environment that sets `job_variable`. Raises ParseError if malformed."""
         return environ[self.job_variable or ""]
 
     def job_from_prolog(
@@ -120,7 +123,7 @@ class System(ABC, Generic[Own_contra]):
     ) -> Job | None:
         """Return the job with values that the prolog's environment lacks; None if there is nothing to add.
 
-        They are read or queried within `timeout_secs`. Raises JobfeaturesError.
+        They are read or queried within `timeout_secs`. Raises JobfeaturesError if that fails.
         """
         return None
 
@@ -131,12 +134,16 @@ class System(ABC, Generic[Own_contra]):
     def read_parents(self, config: SystemSettings[Own_contra]) -> Collection[str]:
         """Return path patterns of the control groups below which the system makes those of jobs.
 
-        They are read from the batch system's own configuration. Raises OSError or JobfeaturesError.
+        They are read from the batch system's own configuration. Raises OSError or JobfeaturesError if it
+        cannot be read.
         """
         return ()
 
     def daemon_uids(self, config: SystemSettings[Own_contra]) -> Collection[int]:
-        """Return the uids, besides root's, of the system's daemons. Raises OSError, JobfeaturesError."""
+        """Return the uids, besides root's, of the system's daemons.
+
+        Raises OSError or JobfeaturesError if they cannot be found out.
+        """
         return ()
 
     def hierarchy(self) -> BatchHierarchy | None:
@@ -166,7 +173,7 @@ class ClusterSystem(System[Own_contra]):
     def make_cluster_source(
         self, config: SystemSettings[Own_contra], clock: Clock, timeout_secs: float
     ) -> ClusterSource:
-        """Return the source that reports the whole cluster's jobs. Raises ConfigurationError.
+        """Return the source that reports the whole cluster's jobs; `timeout_secs` limits each query.
 
-        `timeout_secs` limits each query.
+        Raises ConfigurationError for wrong settings.
         """

@@ -46,7 +46,7 @@ def allocated_exceeds_total(case: Case) -> Remarks:
 def hs06_share(case: Case) -> Remarks:
     """Yield a violation if hs06_job is not hs06 × allocated_cpu ÷ total_cpu.
 
-    It may differ by 0.1 %, or by one in its last digit.
+    Differences of 0.1 %, or of one in the last digit, are allowed.
     """
     share, allocated = case.own(keys.HS06_JOB), case.own(keys.ALLOCATED_CPU)
     whole, total = case.number(keys.HS06), case.number(keys.TOTAL_CPU)
@@ -69,7 +69,7 @@ def cpu_limit_unreachable(case: Case) -> Remarks:
 def cpu_limit_not_total(case: Case) -> Remarks:
     """Yield a violation if the CPU limit of several processors is at most the wall limit.
 
-    The CPU limit is the total of all processors; such a limit was probably meant for one of them.
+    A CPU limit is for all processors together; such a low limit was probably meant for one processor.
     """
     cpu, wall, processors = _limits(case)
     if cpu is not None and wall and processors and processors > 1 and cpu <= wall:
@@ -168,7 +168,7 @@ def short_notice(case: Case) -> Remarks:
 def shutdown_passed(case: Case) -> Remarks:
     """Yield a violation if the announced shutdown time has passed.
 
-    Readers of the specifications disagree on whether such a value may stay.
+    Readers of the specifications disagree on whether such a value may remain in the file.
     """
     shutdown, _ = SHUTDOWNS[case.listing.kind]
     when = case.own(shutdown)
@@ -190,7 +190,7 @@ def twins_differ(case: Case) -> Remarks:
 def normalized_differs(case: Case) -> Remarks:
     """Yield a violation if a limit differs from the normalized limit divided by the factor.
 
-    It may differ by a second or by 1 %.
+    Differences of a second or of 1 % are allowed.
     """
     factor = case.own(keys.CPUFACTOR_LRMS)
     for normalized, real in NORMALIZED:

@@ -43,10 +43,10 @@ class CannotCheckError(JobfeaturesError):
 def read_listing(
     location: str, kind: DirectoryKind | None = None, profile: MjfProfile | None = None
 ) -> Listing:
-    """Read a directory of features at an absolute path or http(s) address. Raises CannotCheckError.
+    """Read a directory of features at an absolute path or http(s) address.
 
     If `kind` is None, it is guessed from the keys and the name. `profile` is the specification to check
-    against (None: guess it too).
+    against (None: guess it too). Raises CannotCheckError if nothing can be read, or the kind not be guessed.
     """
     if location.startswith("/"):
         entries, is_cut, missing = *read_directory(location), None
@@ -77,7 +77,7 @@ def read_rights(path: str) -> tuple[Rights, ...]:
 def read_directory(path: str) -> tuple[dict[str, Entry], bool]:
     """Return the entries of a local directory by name, and whether it has more than `MAX_SHOWN_NAMES`.
 
-    Entries beyond that number are not read. Raises CannotCheckError.
+    Entries beyond that number are not read. Raises CannotCheckError if the directory cannot be read.
     """
     try:
         with opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK) as directory:
@@ -119,7 +119,8 @@ def _read_entry(directory: int, name: str) -> Entry:
 def read_server(address: str) -> tuple[dict[str, Entry], ResponseHead]:
     """Request each known key from a server; return the entries of the keys that it has, by name.
 
-    The second value is the server's answer for a key that cannot exist. Raises CannotCheckError.
+    The second value is the server's answer for a key that cannot exist. Raises CannotCheckError if the server
+    does not answer that request.
     """
     answer, _ = _ask(address, NO_SUCH_KEY)
     entries: dict[str, Entry] = {}

@@ -34,7 +34,10 @@ def add_batch(parser: argparse.ArgumentParser, names: Iterable[str], when: str) 
 
 
 def which_batch_system(named: str | None) -> str:
-    """Return `named`, else the batch system whose job runs this command. Raises ConfigurationError."""
+    """Return `named`, else the batch system whose job runs this command, by its environment variables.
+
+    Raises ConfigurationError if no batch system has set any.
+    """
     if named is not None:
         return named
     for batch_system, variable in JOB_VARIABLES.items():
@@ -46,7 +49,10 @@ def which_batch_system(named: str | None) -> str:
 
 
 def which_job(batch_system: str) -> str:
-    """Return the job's id from the batch system's environment variable. Raises ConfigurationError."""
+    """Return the job's id from the batch system's environment variables.
+
+    Raises ConfigurationError if they are not set, or malformed.
+    """
     try:
         return SYSTEMS[batch_system].job_id_in(os.environ)
     except ParseError as error:
@@ -59,7 +65,7 @@ NumberT = TypeVar("NumberT", int, float)
 def number_flag(kind: type[NumberT], what: str, lowest: float, highest: float) -> Callable[[str], NumberT]:
     """Return a parser for a flag's value: a number of the type `kind`, from `lowest` to `highest`.
 
-    `what` describes the valid values in the error for others.
+    `what` describes the valid values, in the error that the parser raises for an invalid one.
     """
 
     def parse(text: str) -> NumberT:

@@ -152,7 +152,10 @@ def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
 
 
 def make_source(named: str | None, config: Config, clock: Clock) -> ClusterSource:
-    """Return a source for the batch system `named`, else the only one here. Raises ConfigurationError."""
+    """Return a source of jobs of the batch system `named`, or (None) of the only one here.
+
+    Raises ConfigurationError if none or several are here.
+    """
     able = {name: each for name, each in CLUSTER_SYSTEMS.items() if named in (None, name)}
     here = [name for name, each in able.items() if named == name or each.is_here(config.batch.of(name))]
     if len(here) != 1:

@@ -52,7 +52,8 @@ def opened_jobs(
 
     With `all_runs`, a requeued job is yielded once for each run. `kind` is the log's format (None: to be
     recognised), `zone` that of times without an offset (None: this machine's), and `notes` counts what was
-    ignored or repaired. Raises LogFileError, ParseError, KindError.
+    ignored or repaired. Raises LogFileError if the file cannot be read, KindError if its format is unclear,
+    ParseError if the log as a whole is malformed.
     """
     with reading(name) as stream:
         kind, lines = open_log(stream, kind, name)
@@ -61,13 +62,13 @@ def opened_jobs(
 
 
 def add_meaning(parser: argparse.ArgumentParser) -> None:
-    """Add ``--swf``: what an SWF log means where the format leaves it open."""
+    """Add ``--swf``, which says how to interpret fields whose meaning differs among SWF logs."""
     meanings = ", ".join(f"{word} ({meaning})" for word, meaning in MEANINGS.items())
     parser.add_argument("--swf", metavar="LIST", help=f"how to read an SWF log: some of {meanings}")
 
 
 def parse_meaning(arguments: argparse.Namespace) -> Meaning:
-    """Return what ``--swf`` says about the fields of an SWF log. Raises ConfigurationError."""
+    """Return what ``--swf`` says of an SWF log's fields. Raises ConfigurationError for an invalid list."""
     words = parse_words("--swf", arguments.swf, tuple(MEANINGS)) if arguments.swf is not None else ()
     is_cpu, is_wall = "cpu-time" in words, "wall-time" in words
     if is_cpu and is_wall:
@@ -83,7 +84,7 @@ def add_strict(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_zone(name: str | None) -> tzinfo | None:
-    """Return the time zone with this name, None for this machine's. Raises ConfigurationError."""
+    """Return the time zone with this name, None for this machine's. Raises ConfigurationError if unknown."""
     if name is None:
         return None
     try:

@@ -103,7 +103,10 @@ def _option(name: str) -> str:
 
 
 def parse_values(given: Mapping[str, object], now_secs: int) -> dict[str, Value]:
-    """Return the values of the given options by key, None to remove one. Raises ConfigurationError."""
+    """Return the values of the given options by key, None to remove one.
+
+    Raises ConfigurationError if a value is invalid.
+    """
     return {
         name: _parse(name, text, now_secs)
         for name, text in given.items()
@@ -142,8 +145,8 @@ def read_can_postpone(location: str) -> bool | None:
 def read_reverted_secs(path: str, now_secs: float) -> float | None:
     """Return the seconds since can_postpone_last_job became True again; None if long ago, never or unknown.
 
-    Its file is written only when the value changes, so the file's time tells. If the file was created with
-    this value, its time is close to the directory's, since it is among the last files created.
+    The key's file in the status directory `path` is written only when its value changes, so the file's time
+    tells when. If that time is close to the directory's, the value was True from the start: None.
     """
     try:
         changed_secs = os.lstat(f"{path}/{CAN_POSTPONE}").st_mtime

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the machine's features and those of one job, of this job, or of all jobs published here."""
+    """Print the features of the machine, and of one job, this job or all jobs; return the exit status."""
     tree, job_id = FeatureTree(read_config(arguments).batch.common.root), arguments.job
     if job_id is None and os.environ.get("JOBFEATURES"):
         variables = ("MACHINEFEATURES", "JOBFEATURES")

@@ -95,7 +95,8 @@ NOT_ANNOUNCED = Announced()
 def parse_when(text: str, *, now_secs: float) -> int:
     """Parse ``1800000000``, ``+3600``, ``+2h`` (s, m, h, d) or ISO 8601 into epoch seconds.
 
-    ISO times without a zone are local times. Fractions of a second are dropped. Raises ParseError.
+    ISO times without a zone are local times. Fractions of a second are dropped. Raises ParseError for any
+    other text.
     """
     relative = re.match(_RELATIVE, text)
     if relative is not None:
@@ -135,7 +136,7 @@ def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: s
 
 
 def compute_announced(previous: Announced, tables: Collection[JobTable], *, now_secs: float) -> Announced:
-    """Return what the batch systems announce now, from their latest answers and the previous announcements.
+    """Return what the batch systems announce now, from their latest answers (`tables`) and `previous`.
 
     Of each system, the next future shutdown applies. A shutdown whose time has come is kept while the batch
     system still reports it, but only if it was announced before: a time that has already passed must not be
@@ -213,7 +214,7 @@ def format_announced(announced: Announced) -> str:
 
 
 def parse_announced(text: str, *, source: str = "") -> Announced:
-    """Parse a JSON document of announcements. Raises ParseError naming the field."""
+    """Parse a JSON document of announcements. Raises ParseError, naming the field, if any is invalid."""
     document = parse_own(text, source=source)
 
     def values(name: str, what: str, is_good: Callable[[Any], bool]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def add_source_flags(parser: argparse.ArgumentParser) -> None:
 def read_nodes(arguments: argparse.Namespace) -> tuple[SeenNode, ...]:
     """Fetch the metrics from the source that the flags select, and return the nodes that they describe.
 
-    Raises ConfigurationError, SourceError, ParseError.
+    Raises ConfigurationError for flags that do not go together, else as `read_daemon` or `read_prometheus`.
     """
     if arguments.prometheus is None:
         if arguments.nodes is not None:
@@ -40,7 +40,11 @@ def read_nodes(arguments: argparse.Namespace) -> tuple[SeenNode, ...]:
 
 
 def read_daemon(access: Access) -> tuple[SeenNode, ...]:
-    """Return the node that a daemon's metrics page describes. Raises SourceError or ParseError."""
+    """Return the node that a daemon's metrics page describes.
+
+    Raises SourceError if the daemon does not answer or the page has no metrics of a node, ParseError if the
+    page cannot be parsed.
+    """
     if urlsplit(access.url).path in {"", "/"}:
         access = replace(access, url=access.url.rstrip("/") + "/metrics")
     series = parse_lines(access.get(), NAMES, source=access.url)
@@ -53,7 +57,8 @@ def read_prometheus(access: Access, instances: str | None = None) -> tuple[SeenN
     """Return the current state of all nodes that a Prometheus server scrapes.
 
     The server's address must not include ``/api/v1``; `instances` is a regular expression in Prometheus's
-    syntax for the label instance. Raises SourceError and ParseError.
+    syntax for the label instance. Raises SourceError if the server does not answer, ParseError if its answer
+    cannot be parsed.
     """
     selector = f'__name__=~"{"|".join(NAMES)}"'
     if instances is not None:

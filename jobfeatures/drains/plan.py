@@ -22,7 +22,7 @@ class ShutdownChoice:
     """One possible shutdown time, `after_secs` from now, and the waste that it causes in core seconds.
 
     The waste is that of idle CPUs, of jobs that drain, and of jobs that are killed; `killed` names the killed
-    jobs. `basis` says from what the figures are computed, such as from jobs' reports.
+    jobs. `basis` says whether these figures were reported by the jobs, measured, estimated or mixed.
     """
 
     after_secs: float

@@ -39,7 +39,7 @@ def format_span(secs: float) -> str:
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: frozenset[int]) -> str:
-    """Format rows as aligned columns.
+    """Format rows as aligned columns below the headings `head`.
 
     Columns with a number in `left` are left-aligned, others right-aligned.
     """

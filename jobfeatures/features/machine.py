@@ -40,9 +40,9 @@ def machine_features(
 ) -> Values:
     """Return the values to publish for a machine, as texts by key.
 
-    Unknown values and keys outside the profile have no key. The profile of 2014 omits a shutdown time before
-    `now_secs` (epoch): it "must be removed if the shutdowntime has arrived". The others keep it, as readers
-    rely on it.
+    Values that are unknown, and keys that the profile does not have, are left out. The profile of 2014 omits
+    a shutdown time before `now_secs` (epoch): it "must be removed if the shutdowntime has arrived". The
+    others keep it, as readers rely on it.
 
     Sources: HSF-TN-2016-02, "$MACHINEFEATURES"; draft 0.99 of 2014, 2.1 to 2.6.
     """

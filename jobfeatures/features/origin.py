@@ -46,7 +46,7 @@ UNKNOWN = "not recorded"
 
 
 def machine_origins(names: Iterable[str], machine: Machine) -> dict[str, str]:
-    """Return, by key, where the values of these keys of a machine come from, in words."""
+    """Return, by key, in words where a machine's values of the keys `names` come from."""
     known = {keys.SHUTDOWNTIME.name: DRAIN}
     known |= {name: f"default: {default}" for name, default in DEFAULTS.items()}
     known |= machine.origins
@@ -54,7 +54,7 @@ def machine_origins(names: Iterable[str], machine: Machine) -> dict[str, str]:
 
 
 def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[str, str]) -> dict[str, str]:
-    """Return, by key, where the values of these keys of a job come from, in words.
+    """Return, by key, in words where a job's values of the keys `names` come from.
 
     `fields` maps keys to the batch system's own names for them (its `key_sources`).
     """

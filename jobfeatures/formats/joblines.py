@@ -45,7 +45,8 @@ def read_records(
 ) -> Iterator[JobRecord | Rejected | Passage]:
     """Yield the record of each line; invalid lines are yielded as Rejected.
 
-    With `keep_text`, each record also holds its source text, and empty lines are yielded as Passage.
+    With `keep_text`, each record also holds its source text, and empty lines are yielded as Passage. `notes`
+    is not used: every value can be read.
     """
     del notes  # all is taken
     for number, line in enumerate(lines, 1):
@@ -62,7 +63,10 @@ def read_records(
 
 
 def parse_line(line: str) -> JobRecord:
-    """Return the record in one line of JSON. Raises ParseError."""
+    """Return the record in one line of JSON.
+
+    Raises ParseError for a missing or unknown field, and for a value of the wrong type.
+    """
     found = parse_object(line)
     for name in _REQUIRED:
         if not found.get(name):

@@ -101,9 +101,11 @@ def serve_request(
 ) -> JobKey | None:
     """Do in the daemon what a hook requests; return the job if its limits have to be queried, else None.
 
-    What is already known of the same run is kept. If the hook itself has published the job since its request,
-    that is newer and stays. Unreadable values are reported to `note`. The machine's features are kept up to
-    date elsewhere. Raises JobfeaturesError or OSError.
+    Values that are already known of the same run fill gaps in the environment. Nothing is published if the
+    hook itself has published the job since its request. Unreadable values are reported to `note`. The
+    machine's features are kept up to date elsewhere. Raises JobfeaturesError if the request cannot be read or
+    the job is another cluster's, OSError if files cannot be written; TimeoutError if another process holds
+    the job's lock.
     """
     if request.batch_system not in SYSTEMS:
         raise ParseError("unknown batch system", source="request", text=request.batch_system)
@@ -170,8 +172,8 @@ def write(
     """Write a job's directories, and a record of the job for the daemon.
 
     `reported_at_secs` (epoch) is when the batch system reported the job. A prolog runs once for each run of a
-    job: with `is_first`, what an earlier run left is removed first. If another cluster's job has the
-    directories, OtherClusterError is raised.
+    job: with `is_first`, files that an earlier run left are removed first. If the directories belong to a job
+    of another cluster, OtherClusterError is raised.
 
     In the daemon (`is_served`) the machine's values are not written; if another process holds the lock,
     TimeoutError is raised soon, as the daemon tries again later.
@@ -198,7 +200,7 @@ def write(
 def remove_of_own_cluster(tree: FeatureTree, key: JobKey, environ: Mapping[str, str]) -> bool:
     """Remove an ended job's directories if they are those of a job of the epilog's cluster.
 
-    Return whether there were any. The caller holds the lock `FeatureTree.locked` for the job.
+    Return whether directories were removed. The caller holds the lock `FeatureTree.locked` for the job.
     """
     cluster = environ.get(SYSTEMS[key.batch_system].cluster_variable or "")
     if not is_of_another_cluster(tree, key, cluster):
@@ -210,8 +212,8 @@ def remove_of_own_cluster(tree: FeatureTree, key: JobKey, environ: Mapping[str, 
 def is_of_another_cluster(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
     """Return whether the job published here with this id is one of another cluster than `cluster`.
 
-    If it is not, a note that this job was refused for that reason is removed. Several clusters may have their
-    hooks publish below one root, and each numbers its jobs by itself.
+    Several clusters may have their hooks publish below one root, and each numbers its jobs by itself. If the
+    job belongs to `cluster`, the note that it was refused as another cluster's is removed.
     """
     if not cluster:
         return False

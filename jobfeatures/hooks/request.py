@@ -47,7 +47,7 @@ def is_finished(data: bytes) -> bool:
 
 
 def parse_request(data: bytes, *, reported_at_secs: float, source: str = "") -> Request:
-    """Return the request in the content of a complete file. Raises ParseError.
+    """Return the request in the content of a complete file. Raises ParseError if malformed.
 
     `reported_at_secs` is the epoch time of the request; `source` names the file in errors.
     """

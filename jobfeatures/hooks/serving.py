@@ -93,7 +93,7 @@ class HookRequests:
     def beat(self) -> None:
         """Renew the file ROOT/intake/alive: the time up to which hooks may rely on this process, and its pid.
 
-        Raises JobfeaturesError or OSError.
+        Raises JobfeaturesError or OSError if it cannot be written.
         """
         with self._tree.folder(INTAKE) as folder:
             self._is_watched = False
@@ -110,7 +110,7 @@ class HookRequests:
     def take(self, *, again: bool = True) -> None:
         """Serve all waiting requests, oldest first; with `again`, also those that failed before.
 
-        Raises JobfeaturesError or OSError.
+        Raises JobfeaturesError or OSError if the folder cannot be read.
         """
         with self._tree.folder(INTAKE) as folder:
             found: list[tuple[int, str, bool]] = []

@@ -45,7 +45,7 @@ class HashedIds:
         self.of_batches.append(array("q", map(hash, batch.column("job_id"))))
 
     def again(self, others: Collection[int]) -> set[int]:
-        """Return the hashes of ids that occur more than once, or that are among the hashes in `others`."""
+        """Return the hashes of those added ids that were added repeatedly, or whose hash is in `others`."""
         found: set[int] = set()
         parts = 1 + sum(map(len, self.of_batches)) // AT_A_TIME
         for part in range(parts):

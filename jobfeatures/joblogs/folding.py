@@ -119,7 +119,7 @@ class _Run:
 
 
 def as_whole(record: JobRecord) -> JobRecord:
-    """Return a copy of a record without `report`, the report from which it was made."""
+    """Return a record without its field `report`, which is only needed to merge records."""
     return record if record.report is None else replace(record, report=None)
 
 

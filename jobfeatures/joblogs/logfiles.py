@@ -32,7 +32,7 @@ class LogFileError(JobfeaturesError):
 
 @contextmanager
 def reading(name: str, *, exactly: bool = False) -> Iterator[TextIO]:
-    """Open a log for reading. Raises LogFileError, also later, while the log is read.
+    """Open a log for reading. Raises LogFileError if opening fails, or later, reading.
 
     Invalid UTF-8 is replaced by U+FFFD, line endings become newlines, and a byte order mark is skipped. With
     `exactly`, the content is preserved, so that `writing` can write it back.
@@ -48,7 +48,7 @@ def reading(name: str, *, exactly: bool = False) -> Iterator[TextIO]:
 
 @contextmanager
 def writing(name: str) -> Iterator[TextIO]:
-    """Open a log for writing; an existing file is truncated. Raises LogFileError."""
+    """Open a log for writing; an existing file is truncated. Raises LogFileError if that or writing fails."""
     with _blaming(name, "write"):
         if name == "-":
             if isinstance(sys.stdout, io.TextIOWrapper):  # whatever the locale says
@@ -64,7 +64,7 @@ def writing(name: str) -> Iterator[TextIO]:
 
 
 def blaming(name: str, lines: Iterator[str]) -> Iterator[str]:
-    """Yield the given lines; turn an error while they are read into a LogFileError that names the file."""
+    """Yield `lines`; turn an error while they are read into a LogFileError that names the file `name`."""
     with _blaming(name, "read"):
         yield from lines
 
@@ -96,7 +96,7 @@ def replacing(name: str) -> Iterator[str]:
 
 
 def as_text(lines: Iterable[str]) -> Iterator[str]:
-    """Convert lines that were read with `exactly` to the lines that `reading` returns without it.
+    """Convert lines that `reading` returned with `exactly` to the lines that it returns without `exactly`.
 
     Line endings become newlines, invalid UTF-8 becomes U+FFFD, and a byte order mark is removed.
     """

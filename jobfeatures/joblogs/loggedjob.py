@@ -48,10 +48,10 @@ class SourceText(NamedTuple):
 
 
 class PartialReport(NamedTuple):
-    """One report in a log that reports each change of a job, possibly with the changed values only.
+    """One entry of a log that reports each change of a job, possibly with only the values that have changed.
 
-    It holds the time of the report in seconds, the values, and the function `make` that makes a record of
-    such values.
+    `at_secs` is the time of the report. `make` makes a record of values, which may be merged from several
+    reports.
     """
 
     at_secs: Number
@@ -60,7 +60,7 @@ class PartialReport(NamedTuple):
 
 
 class StepUse(NamedTuple):
-    """The part of a job step that is needed for its job's record, where steps themselves are not wanted."""
+    """What a job's record needs from one of its steps, the memory used; stands for the step's record."""
 
     batch_system: str
     job_id: str
@@ -294,7 +294,8 @@ class Notes:
     def lines(self, *, in_full: bool = False) -> Iterator[str]:
         """Yield a report of all counts, except that of rejected records, line by line.
 
-        If many names have counts of one kind, one line names the most frequent ones, unless `in_full`.
+        If there are many counts of one kind (unreadable, merged …), one line names the largest, unless
+        `in_full`.
         """
         reported = (
             ("unreadable", self.unread),
@@ -396,7 +397,7 @@ def some_at_once(records: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
 
 
 class Lost(Protocol):
-    """The type of functions that count, by name, values or whole jobs that are lost or merged."""
+    """The type of functions that count values or jobs that are lost or merged, by field, or by reason."""
 
     def __call__(self, name: str, count: int = 1, /) -> None:
         """Add to the count of a name."""

@@ -30,7 +30,7 @@ class TrackingDict(dict[str, V]):
         return super().get(name, default)
 
     def left(self) -> Iterator[str]:
-        """Yield the names of values that were not looked up and hold information (see `says_something`)."""
+        """Yield the names of values that were never looked up although `says_something` is true of them."""
         return (
             getattr(name, "written", name)
             for name, value in self.items()
@@ -63,11 +63,11 @@ def count_not_taken(notes: Notes, *asked: TrackingDict[Any]) -> None:
 def without_unreadable(
     make: Callable[[], V], values: dict[str, Any], needed: Collection[str], notes: Notes
 ) -> V:
-    """Return `make()`; remove values that `make` cannot read until it succeeds.
+    """Return what `make` makes of the dictionary `values`, without the values that it cannot read.
 
-    `make` reads `values`, and raises ParseError for a value that it cannot read. That value is then removed
-    and counted in `notes`, and `make` is called again. ParseError is passed on if the value is `needed`, or
-    is none of `values`. Nested values are named by their paths, such as ``time.elapsed``.
+    If `make` raises ParseError, the value that the error names is removed and counted in `notes`, and `make`
+    is called again. ParseError is passed on if the value is among `needed`, or is not in `values`. Nested
+    values are named by their paths, such as ``time.elapsed``.
     """
     missed: list[tuple[str, Any]] = []
     while True:

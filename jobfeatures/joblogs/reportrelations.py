@@ -134,10 +134,7 @@ def _begins_anew(one: Any, two: Any) -> bool:
 
 
 def overridden(one: JobRecord, two: JobRecord) -> JobRecord:
-    """Merge two records of one run: values of `two` replace those of `one`.
-
-    Missing values come from `one`.
-    """
+    """Merge two records of one run: the values of the later one, `two`, and where it has none, of `one`."""
     restarted = _both(one.start_secs, two.start_secs) and one.start_secs != two.start_secs
     if one.report is not None and two.report is not None:
         return _reported_again(one.report, two.report, _REPORTED_OF_A_RUN if restarted else frozenset())

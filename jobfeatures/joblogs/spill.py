@@ -32,7 +32,7 @@ class Folder(contextlib.ExitStack):
 
     @functools.cached_property
     def folder(self) -> str:
-        """Return the folder, created if necessary. Raises SpillError."""
+        """Return the folder, created if necessary. Raises SpillError if that fails."""
         with naming_full_folder():
             return self.enter_context(tempfile.TemporaryDirectory(prefix="jobfeatures-"))
 

@@ -188,7 +188,7 @@ def is_another_run(before: Job, now: Job, *, was_over: bool) -> bool:
 
 
 def before_prolog(job: Job, prolog_secs: float) -> Job:
-    """Return a job as reported before a prolog, without values that may be those of an earlier run.
+    """Return a job that was reported before a prolog ran, without values that may be of an earlier run.
 
     It is used if the prolog's report has no restart count. The restart count is removed, and so is a start
     time long before the prolog (`prolog_secs`, epoch); a small difference may come from another clock.
@@ -200,8 +200,8 @@ def before_prolog(job: Job, prolog_secs: float) -> Job:
 def judge(evidence: Evidence, *, now_secs: float) -> Finding:
     """Return whether the job is here, and what is known about it. `now_secs` is epoch time.
 
-    For at most `HOLD_SECS`, a control group with processes keeps the directories of a job that is reported to
-    have ended; and for as long, a job stays known although its id is reported to belong to another job.
+    For at most `HOLD_SECS`, a job that is reported to have ended keeps its directories if its control group
+    has processes. For as long, a job stays known although its id is reported to belong to another job.
     """
     state = _weigh(evidence)
     published_secs = float("-inf") if evidence.published_at_secs is None else evidence.published_at_secs

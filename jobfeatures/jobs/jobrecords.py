@@ -43,7 +43,7 @@ def format_record(job: Job, *, reported_at_secs: float | None = None, start_sour
     """Return the JSON document for a job, one line; unknown fields are left out.
 
     `reported_at_secs` (epoch) is when the job was reported; `start_source` is the source of its start time,
-    if another.
+    None if that is the writer of the record.
     """
     document: dict[str, Any] = {
         "batch_system": job.key.batch_system,

@@ -32,8 +32,8 @@ _PRESENT = frozenset({Presence.HERE, Presence.COMPLETING})
 class KnownJobs(NamedTuple):
     """What is known about all jobs at one time; immutable.
 
-    `findings` are the judgements, `versions` identify the prolog records that were known then; both are by
-    job.
+    `findings` are the judgements; `versions` identify the state of the prolog records that they are based on.
+    Both are by job.
     """
 
     findings: Mapping[JobKey, Finding]
@@ -51,7 +51,7 @@ class KnownJobs(NamedTuple):
 
     @property
     def leftovers(self) -> dict[JobKey, float]:
-        """Return, by job, when the end of jobs whose processes still run was reported (epoch seconds)."""
+        """Return, by job, when the end of a job whose processes still run was reported (epoch seconds)."""
         return {
             key: each.end_reported_secs or 0.0 for key, each in self.findings.items() if each.has_processes
         }
@@ -108,8 +108,9 @@ class Roster:
         """Return what is known about all jobs, from the sources' latest tables and what is remembered.
 
         `groups` are the control groups with processes, by job. `published` has the time of the last change of
-        each job's directory (epoch). What is remembered about a job that no source reports counts if its
-        batch system is in `sources`, which are polled. `now_secs` is epoch time.
+        each job's directory (epoch). `sources` are the batch systems that are polled: if no source reports a
+        job, what is remembered about it counts only if its batch system is one of them. `now_secs` is epoch
+        time.
         """
         groups, published = groups or {}, published or {}
         versions: dict[JobKey, Version] = {}

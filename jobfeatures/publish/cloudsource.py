@@ -62,9 +62,10 @@ class CloudSource(PolledSource):
         self._location: str | None = None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return a table without jobs, with the provider's machine features. Raises SourceError.
+        """Return a table without jobs, with the provider's machine features.
 
-        The arguments, which other sources need, are ignored.
+        The arguments, which other sources need, are ignored. Raises SourceError if the provider does not
+        answer.
         """
         del seen, claimed
         taken_at_secs = self._clock.now_secs()

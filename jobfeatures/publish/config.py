@@ -110,7 +110,7 @@ class MachineSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class JobSettings:
-    """Settings: what the site states about jobs."""
+    """Settings: the notice and the scratch space that the site promises to jobs."""
 
     grace_secs: int | None = node_option(SECONDS, None, "minimum notice of a job's own shutdown")
     scratch_bytes_per_cpu: int | None = node_option(
@@ -120,7 +120,11 @@ class JobSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SiteSettings:
-    """Settings: all that the site states about machines and jobs, also by tables; and each value's origin."""
+    """Settings: what the site states about machines and jobs, and how these are served.
+
+    The tables `cpu_model` and `partition` state values for some machines or jobs only. `origins` says where
+    each value comes from.
+    """
 
     served: ServedSettings = record(ServedSettings, "features")
     features: FeaturesSettings = record(FeaturesSettings)

@@ -47,9 +47,10 @@ class DrainBook:
         self.view = NO_VIEW
 
     def refresh(self, tables: Collection[JobTable], sources: Collection[str]) -> None:
-        """Read the stored requests and the sources' announcements. If unreadable, the last ones stay.
+        """Update `view` from the stored requests and the announcements in `tables`, the sources' answers.
 
-        `sources` names the sources in use; announcements of any other are dropped.
+        Requests that cannot be read stay as they were. `sources` names the sources in use; announcements of
+        any other are dropped.
         """
         old = self.view
         drains, before, problem = old.drains, old.announced, ""

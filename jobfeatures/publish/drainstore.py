@@ -75,7 +75,8 @@ class DrainStore:
     def change(self, change: Callable[[Drains], Drains]) -> Drains:
         """Replace the operators' requests with what `change` makes of them, under the lock.
 
-        If `change` raises, nothing is changed. Raises LockTimeoutError.
+        If `change` raises, nothing is changed. Raises LockTimeoutError if another process holds the lock for
+        too long.
         """
         with self._tree.writing(DRAINS) as (folder, staging):
             if not has_locked(folder, LOCK_TIMEOUT_SECS):

@@ -1,9 +1,9 @@
 """Writes the lines that export $MACHINEFEATURES, $JOBFEATURES and $JOBSTATUS, as paths or as HTTP URLs.
 
-The files are readable by the job's user alone, since whoever can read a job's URLs can use them, and since a
-hook that looks for the wrong job's lines must not find them. Until the user is known, root alone can read
-them. A daemon that is neither root nor that user cannot restrict a file so: then it holds only paths, and
-everybody can read it.
+Only the job's user can read a job's files: whoever knows a job's URLs can use them, and a hook that looks up
+another user's job by mistake must find no lines. Until the user is known, root alone can read them. A daemon
+that is neither root nor that user cannot restrict a file so: then it holds only paths, and everybody can read
+it.
 """
 
 from __future__ import annotations

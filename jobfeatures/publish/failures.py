@@ -26,7 +26,7 @@ _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c
 def read_failures(folder: int) -> dict[tuple[str, str], int]:
     """Return the numbers of hook failures by action and reason, and reserve disk space for further ones.
 
-    `folder` is the descriptor of the open folder. Raises OSError.
+    `folder` is the descriptor of the open folder of counts. Raises OSError if a count cannot be read.
     """
     found: dict[tuple[str, str], int] = {}
     for action, reason in PAIRS:
@@ -36,9 +36,9 @@ def read_failures(folder: int) -> dict[tuple[str, str], int]:
 
 
 def count_failure(folder: int, action: str, reason: str) -> None:
-    """Count a hook's failure by its action ("publish" or "remove") and reason. Raises OSError.
+    """Count a hook's failure by its action ("publish" or "remove") and reason.
 
-    `folder` is the descriptor of the open folder of counts.
+    `folder` is the descriptor of the open folder of counts. Raises OSError if the count cannot be written.
     """
     with opened(f"{action}.{reason}", _FLAGS | os.O_CREAT, folder, 0o600) as file:
         os.write(file, b".")

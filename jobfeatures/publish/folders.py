@@ -124,7 +124,8 @@ class Folders:
     def folder(self, name: str) -> Iterator[int]:
         """Open a folder below the root in a ``with`` block, created if absent, and yield its descriptor.
 
-        Raises UnsafePathError.
+        Raises OSError, and UnsafePathError if it is no folder, or it or the root is another user's or
+        writable by others.
         """
         is_new = False
         with contextlib.suppress(FileExistsError):

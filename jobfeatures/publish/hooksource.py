@@ -1,7 +1,7 @@
 """Reads the records that prologs leave about the jobs they started: available at once, without a query.
 
 `jobfeatures publish` writes one record per job, `jobfeatures remove` deletes it. A record says nothing about
-a job's end, so the jobs found are never called a complete list.
+a job's end, so the table of jobs is always marked as incomplete.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Publisher:
     def take_withdrawn(self) -> dict[JobKey, float | None]:
         """Return the jobs whose epilog has been noticed since the last call, and when (epoch seconds).
 
-        The time is None if a later prolog has left a record of the job since.
+        The time is None if a prolog has left a record of the job after that.
         """
         withdrawn, self._withdrawn = self._withdrawn, {}
         return withdrawn

@@ -332,7 +332,7 @@ class FeatureTree(Folders):
     def read_all_notes(self) -> list[str]:
         """Return the texts of the daemon's private notes on all published jobs.
 
-        Raises OSError or UnsafePathError.
+        Raises OSError, and UnsafePathError as `Folders.folder` does.
         """
         with self.folder(KNOWN) as folder:
             names = [name for name in os.listdir(folder) if name.endswith(".json")]
@@ -340,7 +340,7 @@ class FeatureTree(Folders):
             return [each.decode("utf-8", "replace") for each in contents if each is not None]
 
     def hook_failures(self) -> dict[tuple[str, str], int]:
-        """Return how often hooks have failed, by action and reason. Raises OSError or UnsafePathError."""
+        """Return how often hooks have failed, by action and reason. Raises as `Folders.folder` does."""
         from jobfeatures.publish.failures import read_failures  # hooks do not need it
 
         with self.folder(FAILURES) as folder:

@@ -24,7 +24,7 @@ class AdministrationAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """How many requests of one type the controller has served so far, and how many seconds that took."""
+    """How many requests of one type the controller has served, and how many seconds these took in total."""
 
     name: str
     count: int
@@ -32,7 +32,7 @@ class Requests:
 
 
 class UserRequests(Requests):
-    """How many requests of one user the controller has served so far, and how many seconds that took."""
+    """How many requests of one user the controller has served, and how many seconds these took in total."""
 
     __slots__ = ()
 
@@ -139,10 +139,10 @@ Counted = TypeVar("Counted", bound=Requests)
 def each_once(
     parse: Callable[[Record], Named], records: Iterable[Record], source: str
 ) -> tuple[tuple[Named, ...], tuple[Rejected, ...]]:
-    """Parse records that must have distinct names, because a name becomes a label of time series.
+    """Parse each of `records` with `parse`; return the parsed records, and the rejected ones.
 
-    Returns the parsed records, and the rejected ones. A malformed record is rejected alone; so is a record
-    with the name of an earlier one.
+    A malformed record is rejected alone; so is a record with the name of an earlier one, because the name
+    becomes a label of time series. `source` names the batch system.
     """
     kept: dict[str, Named] = {}
     rejected: list[Rejected] = []

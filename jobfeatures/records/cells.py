@@ -68,7 +68,7 @@ def or_unknown(value: float | None, form: Callable[[float], str]) -> str:
 
 
 def pad(text: str, columns: int, *, is_left: bool) -> str:
-    """Return a text padded with blanks to `columns` terminal columns; the text comes from `clean`."""
+    """Return a text from `clean`, padded with blanks to `columns` columns; left-aligned if `is_left`."""
     blanks = " " * (columns - width_of(text))
     return text + blanks if is_left else blanks + text
 

@@ -62,10 +62,10 @@ def _after_blanks(text: str, place: int) -> int:
 
 
 def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:
-    """Parse a JSON document that this program has stored. Raises ParseError, also for a later version's.
+    """Parse a JSON object that this program has stored.
 
-    This version writes no member `format`. Later versions add it to documents that older versions must not
-    read or replace.
+    Raises ParseError for malformed JSON, and for an object with a member `format`: later versions of this
+    program add it to documents that older versions must not read or replace.
     """
     found = parse_object(text, source=source)
     if (form := found.get("format")) is not None:
@@ -74,7 +74,7 @@ def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:
 
 
 def text_of(document: dict[str, Any], name: str, source: str) -> str:
-    """Return the member `name` of a JSON object, which must be a non-empty string. Raises ParseError."""
+    """Return the member `name` of a JSON object. Raises ParseError unless it is a non-empty string."""
     value = document.get(name)
     if not isinstance(value, str) or not value:
         raise ParseError("not a text", source=source, field=name, text=str(value))

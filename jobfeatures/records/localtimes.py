@@ -42,7 +42,7 @@ class Skipped(int):
 
 
 def parse_local(text: str, zone: tzinfo | None, *, field: str) -> int:
-    """Parse an ISO time into epoch seconds. Raises ParseError.
+    """Parse an ISO time into epoch seconds; ParseError, which names `field`, for any other text.
 
     A time without an offset is a local time in `zone` (None: this machine's zone). The result is a `Twice` if
     two moments have this local time, and a `Skipped` if none has.
@@ -67,8 +67,8 @@ def choose_moments(
 
     `times` are in the order in which the events happen; the last two are start and end. From start to end the
     job ran for `ran_secs` and was suspended for `away_secs` (None: unknown). The combination that agrees best
-    with this is chosen; of several, the one with the shortest time span, then the earliest. `doubtful` counts
-    the job if several agree, or none.
+    with this is chosen; of several, the one with the shortest time span, then the earliest. If the choice is
+    uncertain, the job is counted in `doubtful`; so is a job with a time that never occurred (`Skipped`).
     """
     if any(isinstance(each, Skipped) for each in times):
         doubtful[SKIPPED_HOUR] += 1

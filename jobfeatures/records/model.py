@@ -318,13 +318,13 @@ Version = tuple[int, ...]
 class JobTable:
     """One answer of a source of jobs, such as a batch system, about the jobs of this node.
 
-    `complete` says that every question was answered. If `gone` is None, the source lists all its jobs, so a
-    job missing from a complete table has ended. Otherwise a job that is missing proves nothing: `gone` maps
-    the jobs that the source does not know, or has on other nodes, to the time of that answer. `reported_secs`
-    has the jobs that were reported at another time than `taken_at_secs`. `versions` identify the prolog
-    records from which jobs were read. `node` is None if the source reports nothing about the node;
-    `node_problem` says why it could not be asked about the node although it reported jobs. `groupless` are
-    running jobs for which no control group is expected here.
+    `complete` says that the source answered all queries. If `gone` is None, the source lists all its jobs, so
+    a job missing from a complete table has ended. Otherwise a missing job proves nothing: `gone` maps the
+    jobs that the source does not know, or has on other nodes, to the time of that answer. `reported_secs` has
+    the jobs that were reported at another time than `taken_at_secs`. `versions` identify the prolog records
+    from which jobs were read. `node` is None if the source reports nothing about the node; `node_problem`
+    says why it could not be asked about the node although it reported jobs. `groupless` are running jobs for
+    which no control group is expected on this node.
     """
 
     source: str

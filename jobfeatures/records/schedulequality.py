@@ -60,7 +60,7 @@ class Tally:
         self._sum += round(value * self._unit) * times
 
     def histogram(self) -> Histogram:
-        """Return the values so far as a histogram."""
+        """Return the histogram of the values that have been added."""
         total = self._sum if self._unit == 1 else self._sum / self._unit
         return Histogram(self._bounds, tuple(accumulate(self._counts)), total)
 

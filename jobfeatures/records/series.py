@@ -44,7 +44,7 @@ class InstantAnswer:
 def parse_lines(text: str, names: Collection[str], *, source: str = "") -> list[Series]:
     """Parse a metrics page (text format 0.0.4), and return the series whose name is in `names`.
 
-    Raises ParseError that names the line.
+    Raises ParseError, with the line's number, if a line with one of these names is malformed.
     """
     beginnings = tuple(names)
     found: list[Series] = []

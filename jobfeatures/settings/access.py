@@ -33,7 +33,11 @@ class Access:
     flag: str = ""
 
     def get(self, path: str = "", query: Mapping[str, str] | None = None) -> str:
-        """Return the body of the answer to a GET request for a path below the URL. Raises SourceError."""
+        """Return the body of the answer to a GET request for a path below the URL.
+
+        Raises SourceError if there is no answer or its status is not 2xx; the message names flags that may
+        help.
+        """
         url, secs = self.url + path, self.timeout_secs
         try:
             return fetch_text(url, query, headers=self.headers, context=self.context, timeout_secs=secs)
@@ -86,7 +90,10 @@ def add_access_flags(parser: argparse.ArgumentParser, flag: str) -> None:
 
 
 def access_of(arguments: argparse.Namespace, flag: str, url: str) -> Access:
-    """Return how the flags say to reach the server at `url`. Raises ConfigurationError naming the flag."""
+    """Return how the flags say to reach the server at `url`.
+
+    Raises ConfigurationError naming the flag if a value is invalid or another flag is missing.
+    """
     given = {
         name: vars(arguments)[f"{flag[2:]}.{name}".replace("-", "_")]
         for name in ("ca-file", "cert-file", "key-file", "user", "password-file", "token-file", "timeout")

@@ -120,8 +120,7 @@ node_option = partial(option, live="node")  # a daemon of the node role accepts 
 def record(kind: type[Any], table: str | None = None) -> Any:
     """Declare a dataclass field as a record of settings of the class `kind`.
 
-    The settings' keys begin with `table`, by default the field's name; if it is "", they have no such
-    beginning.
+    The settings' keys begin with `table` ("": without a beginning), by default with the field's name.
     """
     return field(default_factory=kind, metadata={"record": (kind, table)})
 

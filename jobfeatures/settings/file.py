@@ -53,7 +53,10 @@ class Document(NamedTuple):
 
 
 def read_settings(path: str, *, is_needed: bool = True) -> Document:
-    """Read a file and its drop-ins; the file may be absent unless `is_needed`. Raises ConfigurationError."""
+    """Read a file and its drop-ins; the file may be absent unless `is_needed`.
+
+    Raises ConfigurationError if one cannot be read, is malformed, or others may write to it.
+    """
     paths = drop_ins_of(path)
     if is_needed or os.path.exists(path):
         paths = [path, *paths]
@@ -68,7 +71,10 @@ def read_settings(path: str, *, is_needed: bool = True) -> Document:
 
 
 def drop_ins_of(path: str) -> list[str]:
-    """Return a file's drop-ins in the order in which they are read. Raises ConfigurationError."""
+    """Return the paths of a file's drop-ins in the order in which they are read.
+
+    Raises ConfigurationError if their folder cannot be read, is unsafe, or holds too many.
+    """
     stem = os.path.basename(path).removesuffix(".toml")
     folder = os.path.join(os.path.dirname(path), f"{'conf' if stem == 'config' else stem}.d")
     try:

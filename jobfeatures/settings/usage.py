@@ -21,7 +21,10 @@ def add_option(
     default: Any = None,
     **more: Any,
 ) -> None:
-    """Add an option that takes a value; its help ends with the default, if that is a text or a number."""
+    """Add an option that takes a value; its help ends with the default, if that is a text or a number.
+
+    `more` are further arguments of argparse's `add_argument`.
+    """
     described = f"{meaning} (default: %(default)s)" if isinstance(default, str | float) else meaning
     parser.add_argument(flag, metavar=metavar, help=described, default=default, **more)
 
@@ -134,5 +137,5 @@ def need(module: str, key: str, library: str, extra: str = "analysis") -> None:
 
 
 def complain(text: object, program: str = "jobfeatures") -> None:
-    """Print one line to standard error."""
+    """Print a text to standard error, in one line that begins with the program's name."""
     print(f"{program}: {printable(str(text))}", file=sys.stderr)

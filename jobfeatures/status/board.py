@@ -85,7 +85,7 @@ class StatusBoard:
     def refresh(self, jobs: Mapping[JobKey, StatusTarget], *, only: Collection[JobKey] | None = None) -> None:
         """Read the status of these jobs, and forget all other jobs.
 
-        With `only`, read just the jobs in it and new jobs; the others keep their present view.
+        With `only`, read just the jobs in it and new jobs; what is known about the others does not change.
 
         Jobs whose lock was held at the last refresh are read last. Once a refresh has taken LOCK_BUDGET_SECS,
         each remaining job is still tried once, without waiting for its lock. So no job is skipped, and held

@@ -234,10 +234,10 @@ _syscall.restype = ctypes.c_long
 
 
 def open_inside(directory: int, name: str, flags: int, mode: int = 0) -> int:
-    """Open `name`, a single path component, in a directory, and return the descriptor.
+    """Open `name`, a single path component, in a directory, with open(2)'s `flags` and `mode`.
 
-    Raises OSError; its errno is EXDEV for a mount point. Mount points are not detected if the kernel (before
-    5.6) or a system call filter lacks openat2(2).
+    Returns the descriptor. Raises OSError; its errno is EXDEV for a mount point. Mount points are not
+    detected if the kernel (before 5.6) or a system call filter lacks openat2(2).
     """
     how = _OpenHow(flags, mode, _RESOLVE_NO_XDEV | _RESOLVE_NO_SYMLINKS)
     descriptor: int = _syscall(

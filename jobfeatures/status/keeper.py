@@ -180,7 +180,7 @@ class StatusKeeper:
         )
 
     def check(self) -> None:
-        """Read the statuses of new jobs and changed statuses; if a full refresh is due, read all.
+        """Read the status of jobs that are new or whose directory has changed, at intervals that of all jobs.
 
         Directories are watched before they are read, so that no change is missed.
         """

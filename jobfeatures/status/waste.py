@@ -213,7 +213,7 @@ class IdleCpus:
             self._cpus.append(max(0, free))
 
     def until(self, after_secs: float) -> float:
-        """Return the core seconds that stay idle from now until `after_secs` from now."""
+        """Return how much CPU time, in core seconds, stays idle in the next `after_secs` seconds."""
         after_secs = max(0.0, after_secs)
         at = bisect_right(self._ends, after_secs) - 1
         return self._core_secs[at] + self._cpus[at] * (after_secs - self._ends[at])

@@ -48,8 +48,8 @@ def write_status(path: str, change: Change, *, owner_uid: int, allocated_cpus: i
     `change` is called with the present contents by name, and returns the new ones; its exceptions are passed
     on. Locks are not waited for: LockTimeoutError means that another process holds one (the caller may
     retry). Raises StatusViolation, before anything is written, for values that are malformed or contradict
-    each other; FileNotFoundError if there is no directory; UnsafePathError; OSError if writing fails, such as
-    ENOSPC: the old values are then restored as far as possible; if that fails too, readers refuse the files.
+    each other; FileNotFoundError if there is no directory; UnsafePathError if a path is refused; OSError if
+    writing fails: the old values are then restored, or, if that fails too, readers refuse the files.
     """
     with opened_directory(path, owner_uid) as directory, contextlib.ExitStack() as stack:
         folder = _Folder(path, directory, owner_uid, stack)

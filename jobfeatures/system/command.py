@@ -194,7 +194,7 @@ def conversation(argv: Sequence[str], *, end_secs: float) -> Iterator[tuple[IO[b
     """Run a program in a ``with`` block that writes to its standard input and reads its standard output.
 
     Yields both streams. After the block the input is closed, which should end the program; it is killed if it
-    has not exited `end_secs` later. Raises OSError.
+    has not exited `end_secs` later. Raises OSError if the program cannot be started.
     """
     with subprocess.Popen(
         list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=CLOSES_FILES

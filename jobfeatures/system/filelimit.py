@@ -34,7 +34,6 @@ def raise_limit(wanted: int = ENOUGH) -> int:
 def allowed_connections(count: int) -> int:
     """Return how many of `count` connections to allow, given the hard limit on open files.
 
-    That is `count` itself, unless the limit is below `ENOUGH`: then less in the same proportion, but 4 at
-    least.
+    That is `count`, but if the limit is below `ENOUGH`, only `count` × limit ÷ `ENOUGH`, and at least 4.
     """
     return min(count, max(4, count * limits()[1] // ENOUGH))

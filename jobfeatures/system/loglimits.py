@@ -63,9 +63,9 @@ class RepeatLimits(Generic[Item]):
         return False
 
     def take_due(self, now_secs: float) -> list[tuple[Item, int]]:
-        """Return the messages that are due now, and how often each came.
+        """Return the messages that are due now: of each kind the last one, and how many were held back.
 
-        Of each kind that was held back for a minute, that is the last message, with the number of all.
+        A kind is due a minute after one of its messages was written, or reported here.
         """
         due = [name for name, kind in self._kinds.items() if kind.until_secs <= now_secs]
         if len(self._kinds) >= MAX_KINDS and not due:

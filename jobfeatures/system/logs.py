@@ -56,7 +56,7 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
             self._start_timer()
 
     def write_due(self) -> None:
-        """Write the messages that were held back for a minute, with how often they came."""
+        """Write of each kind of message held back for a minute the last one, with how many were held back."""
         self._write(self._limits.take_due(self._clock.monotonic_secs()))
 
     def close(self) -> None:

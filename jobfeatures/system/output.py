@@ -26,9 +26,9 @@ def is_about_output(error: OSError) -> bool:
 
 
 def give_up_output(error: OSError, complain: Callable[[str], None]) -> int:
-    """Discard all later standard output, and return the exit status for that.
+    """Discard all later standard output, since writing it failed; return the exit status of a failure.
 
-    `complain` is called with a message, unless the output's reader has just gone away.
+    `complain` is called with a message, unless the output's reader has ended (a closed pipe).
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

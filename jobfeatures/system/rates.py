@@ -22,7 +22,7 @@ class Rates:
     def take(self, name: Hashable, now_secs: float, cost: float = 1.0) -> bool:
         """Take `cost` tokens from a name's bucket at a monotonic time; return whether that is allowed.
 
-        It is allowed if the bucket has as many, or is full and cannot hold as many.
+        It is allowed if the bucket holds `cost` tokens. If even a full bucket holds fewer, it has to be full.
         """
         most = self._per_sec * self._burst_secs
         if name not in self._buckets and len(self._buckets) >= MAX_NAMES:

@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 class Round:
     """One kind of repeated work, for `Rounds`. It is first done at once.
 
-    The function `work` returns the seconds until it is to be done again; `want` asks for it sooner. Between
-    two times at least `least_secs` pass, or `hasty_secs` if it is wanted in haste. `close` is called at the
-    end.
+    The function `work` does it, and returns the seconds until it is to be done again; `want` has it done
+    sooner. At least `least_secs` pass in between, or `hasty_secs` if `want` is called with `in_haste`.
+    `close` is called at the end.
     """
 
     def __init__(

@@ -38,7 +38,10 @@ def read_pem(path: str) -> bytes:
 
 
 def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Load a certificate chain and its key, in PEM, into a context. Raises ValueError, OSError (SSLError)."""
+    """Load a certificate chain and its key, in PEM, into a context.
+
+    Raises ValueError if the key has a passphrase, and ssl.SSLError, an OSError, if they are invalid.
+    """
     with _in_memory(certificate) as chain, _in_memory(key) as secret:
         context.load_cert_chain(chain, secret, password=_no_password)
 

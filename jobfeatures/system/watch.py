@@ -1,7 +1,7 @@
 """Reports changes to the files in folders: at once by inotify, else by polling.
 
-watchdog's observer by inotify takes a thread for each folder and two more. So watchdog only polls here, where
-inotify does not reach.
+Where inotify works, it is used directly: watchdog's observer by inotify takes a thread for each folder and
+two more. Watchdog is only used to poll.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def make_polling_observer() -> BaseObserver:
 
 
 def list_directory(directory: str | None) -> Iterator[os.DirEntry[str]]:
-    """Yield the entries of a directory, which is closed after the last one."""
+    """Yield the entries of a directory (None: the current one), which is closed after the last one."""
     with os.scandir(directory) as entries:
         yield from entries
 

@@ -21,7 +21,7 @@ class Answered(NamedTuple):
 
 
 class AccountingFeed:
-    """Queries accounting for Sonar documents, and keeps the latest answer until schedule quality takes it."""
+    """Queries accounting for Sonar documents, and keeps the latest answer until `take` is called."""
 
     def __init__(self, source: ClusterSource) -> None:
         self.name = source.name
@@ -32,7 +32,7 @@ class AccountingFeed:
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Query accounting for the jobs that were pending, running or ended at a Unix time or later.
 
-        The answer is returned, and also kept for `take`. Raises SourceError.
+        The answer is returned, and also kept for `take`. Raises SourceError if accounting cannot be queried.
         """
         accounting = self._source.poll_accounting(since_secs)
         with self._lock:

@@ -1,8 +1,8 @@
 """Computes what it would cost to shut down a whole pool of nodes, by the time of the shutdown. Pure.
 
-The arithmetic is that of `jobfeatures.drains.plan`, for jobs of which only start, wall limit and CPUs are
-known, as the queue shows them. Jobs report nothing here, so all work of a killed job counts as lost, and none
-of its CPUs as idle before its end. One pass over the jobs in the order of their ends, since queues are long.
+The arithmetic is that of `jobfeatures.drains.plan`, but only start, wall limit and CPUs of jobs are known, as
+the queue shows them. So all work of a killed job counts as lost, and none of a job's CPUs as idle before its
+end. Queues are long: the cost is computed in one pass over the jobs, in the order of their ends.
 
 Partitions that share nodes are one pool: their jobs have to be drained together.
 """

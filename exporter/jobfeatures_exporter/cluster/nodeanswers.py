@@ -44,7 +44,7 @@ class AnswerToNode:
 class NodeAnswers:
     """Keeps one batch system's latest report on all its nodes, and answers nodes from it.
 
-    The batch system is queried about its nodes right after the queue was read.
+    The batch system is queried about its nodes each time its queue has been read: see `refresh`.
     """
 
     def __init__(
@@ -89,7 +89,8 @@ class NodeAnswers:
     def answer(self, node_name: str) -> AnswerToNode:
         """Return the response to the node `node_name` about its jobs.
 
-        The jobs are marked as incomplete if the latest query of the batch system has failed.
+        It is an error if the batch system has not answered yet, or knows no such node. The jobs are marked as
+        incomplete if its latest query has failed.
         """
         status = self.keeper.status
         if status.table is None:

@@ -1,7 +1,7 @@
 """Computes what the controller's page shows of a cluster, and finds jobs for its search. Pure.
 
-Each node and job counts once. This is done when the page is requested, as the sums stored for scrapes are by
-partition, where a node or job may count several times.
+Each node and job counts once. These sums are computed when the page is requested: those that are stored for
+scrapes are by partition, so they may count a node or job several times.
 """
 
 from __future__ import annotations

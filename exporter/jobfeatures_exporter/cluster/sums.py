@@ -44,10 +44,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSums:
-    """Sums over one batch system's jobs that have not ended, by partition and a second word.
+    """Sums over one batch system's jobs that have not ended, by partition and a second key.
 
-    That word is the job's state in `jobs` (a number of jobs), `cpus`, `nodes` and `gpus`. In `reasons` it is
-    the reason of a pending job, and in `not_eligible` what a pending job that may not start waits for.
+    The second key is the job's state in `jobs` (a number of jobs), `cpus`, `nodes` and `gpus`. In `reasons`
+    it is the reason of a pending job, and in `not_eligible` what a pending job that may not start waits for.
     `waiting` describes the pending jobs that may start, by partition.
     """
 
@@ -63,7 +63,7 @@ class QueueSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSums:
-    """Sums over one batch system's nodes, most of them by partition and a second word.
+    """Sums over one batch system's nodes, most of them by partition and a second key.
 
     `states` and `flags` count nodes by state or flag. `cpus`, `memory_bytes` and `gpus` are amounts that are
     allocated, idle or other (of nodes that accept no jobs). `features` and `node_reasons` count nodes by
@@ -86,7 +86,7 @@ def samples_of(
 ) -> Iterator[tuple[tuple[str, str, str], int]]:
     """Yield each sum in the field `name`, labelled with batch system, partition and a state, flag or reason.
 
-    For each partition in `partitions` and each word in `always`, 0 is yielded where the field has no sum.
+    `always` are states, flags or reasons for which each of the `partitions` gets a sum, 0 if there is none.
     """
     found: Sums = getattr(sums, name)
     zeros = dict.fromkeys(((partition, word) for partition in partitions for word in always), 0)

@@ -12,7 +12,7 @@ add_arguments = add_settings
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print each setting as the daemon would use it."""
+    """Print each setting as the daemon would use it; return the exit status."""
     config = config_of(arguments)
     from jobfeatures_exporter.startup.serve import make_ingest, make_served
 

@@ -28,7 +28,7 @@ MAILER_SECS = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments; -s and ADDRESS are passed by Slurm."""
+    """Add the arguments of the command `mail` to its parser; Slurm passes -s and ADDRESS."""
     parser.add_argument(
         "-s", dest="subject", metavar="SUBJECT", default="", help="the subject, given by Slurm"
     )

@@ -12,7 +12,7 @@ from jobfeatures_exporter.commands.common import add_settings, config_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of the command `node-token` to its parser."""
     parser.add_argument(
         "nodes", nargs="+", metavar="NODES", help="names in the batch system, e.g. n1 gpu[01-16]"
     )
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print each node's token; if several nodes are given, each after the node's name."""
+    """Print each node's token, after the node's name if several nodes are given; return the exit status."""
     from jobfeatures_exporter.web.nodelistener import read_secrets
 
     names = [name for text in arguments.nodes for name in expand_nodes(text)]

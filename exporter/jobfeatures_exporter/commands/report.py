@@ -17,7 +17,7 @@ from jobfeatures.settings.usage import add_option, complain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of the command `report` to its parser."""
     parser.epilog = "What a pilot reports of itself to the site: jobfeatures report."
     parser.add_argument(
         "job",

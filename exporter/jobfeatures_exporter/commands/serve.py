@@ -12,7 +12,7 @@ add_arguments = add_settings
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a signal ends it; SIGHUP reloads the settings."""
+    """Serve until a signal ends it, and return the exit status; SIGHUP reloads the settings."""
     config = config_of(arguments)
     configure_logging(config.log.level, config.log.format)
     from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, begin_choice

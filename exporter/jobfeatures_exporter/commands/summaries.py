@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of the command `summaries` to its parser."""
     add_option(parser, "--prometheus", "URL", "the server that scrapes the nodes", required=True)
     add_access_flags(parser, "--prometheus")
     add_option(
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the summaries that ended jobs lack in Slurm's accounting, once or periodically."""
+    """Write the summaries that ended jobs lack in Slurm, once or periodically; return the exit status."""
     from jobfeatures.batch.slurm.comments import CommentedJob, JobComments
     from jobfeatures_exporter.jobreport.asking import ReportQuestion, ask_all
     from jobfeatures_exporter.jobreport.prometheus import Prometheus

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments, and all settings."""
+    """Add the arguments of the command `textfile`, and all settings, to its parser."""
     parser.add_argument(
         "directory",
         metavar="DIRECTORY",
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the metrics of this node, once or periodically."""
+    """Write the metrics of this node to a file, once or periodically; return the exit status."""
     from jobfeatures_exporter.registry import ELSEWHERE
 
     interval_secs = None

@@ -24,7 +24,7 @@ ONCE_SECS = 1.0  # between the two samples of --once
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the arguments of the command `top` to its parser."""
     add_option(
         parser,
         "--url",
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show the jobs of this node, live until q is pressed, or print them once."""
+    """Show the jobs of this node, live until q is pressed, or print them once; return the exit status."""
     interval_secs = parse_duration_flag("--interval", arguments.interval)
     is_live = not arguments.once and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     pages = _open(arguments)

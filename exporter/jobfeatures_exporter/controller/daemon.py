@@ -181,7 +181,7 @@ class Controller:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether all queries for queues and nodes have ended once; accounting may take longer."""
+        """Return whether each query for a queue or nodes has succeeded or failed at least once."""
         asked: list[Keeper[Any]] = [*self._queues, *self._clusters]
         return all(map(_was_asked, asked))
 
@@ -190,7 +190,7 @@ class Controller:
         return describe_problems((keeper.status for keeper in self._keepers()), self._clock.now_secs())
 
     def stalled(self) -> list[str]:
-        """Return the names of queries whose thread has died, as `dead` does.
+        """Return the names of queries whose thread has died.
 
         A query that takes long does not count: its thread is not at fault.
         """
@@ -205,7 +205,7 @@ class Controller:
         return describe_sources(keeper.status for keeper in self._keepers())
 
     def reconfigure(self, change: SettingsChange) -> None:
-        """Apply new settings, as far as they only concern what is shown."""
+        """Apply the settings in `change`, which holds new ones only where no restart is needed."""
         self._config = change.config
 
     def _keepers(self) -> Iterator[Keeper[Any]]:

@@ -68,13 +68,13 @@ class LiveQuality:
         self._overlap_secs = max(SETTLE_SECS, 2 * (fed_secs or 0))
 
     def stop(self) -> None:
-        """Have `ask` no longer wait for the first answers of queries in other threads."""
+        """Have a call of `ask` that waits for the first report on queue or nodes stop waiting."""
         self._stopping.set()
 
     def ask(self) -> ScheduleQuality:
         """Query what is new; return the quality of the schedule up to now.
 
-        Raises SourceError; what was read until then is kept.
+        Raises SourceError if a query fails; what was read before that is kept for the next call.
         """
         if self._live is None or self._was_set_back():
             self._live, self._shown = self._begin(), None

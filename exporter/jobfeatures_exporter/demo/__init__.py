@@ -131,8 +131,8 @@ class DemoBatchSystem:
 def run_demo(config_for: Callable[[Mapping[str, str]], ExporterConfig]) -> int:
     """Run the demonstration until Ctrl-C, then end its processes and remove its files.
 
-    `config_for` returns the configuration; it is called with values, by a setting's key, that replace
-    defaults. Returns the exit status.
+    `config_for` returns the configuration, given other defaults for some settings, by key. Returns the exit
+    status.
     """
     folder = tempfile.mkdtemp(prefix="jobfeatures-demo-")
     spool, root = os.path.join(folder, "spool"), os.path.join(folder, "features")

@@ -51,7 +51,7 @@ class Payload:
 
 
 def pilot() -> None:
-    """Play a pilot job: run several payloads at a time, and report on them to the batch node.
+    """Play a pilot job: run several payloads at a time, and report on them to the node's daemon.
 
     The reports are the files in the folder that the variable JOBSTATUS names.
     """

@@ -1,7 +1,7 @@
 """Metric families as text: the Prometheus format 0.0.4 and OpenMetrics 1.0.
 
 A sample is a tuple of label values, in the order that its metric declares, and a value.
-Labels become text only here; the text is cached from one page to the next.
+Only this module turns labels into text; the text is cached from one page to the next.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class LabelTexts:
         self._kept: dict[tuple[str, ...], _Texts] = {}
 
     def of(self, names: tuple[str, ...]) -> _Texts:
-        """Return a mapping from label values to text for these label names; it makes missing texts."""
+        """Return a mapping from values of the labels `names` to their text, which it makes on first use."""
         found = self._kept.get(names)
         if found is None:
             found = self._kept[names] = _Texts(names)

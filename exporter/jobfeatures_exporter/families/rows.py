@@ -77,7 +77,7 @@ class SampleColumn(Sequence[Sample]):
         return list(self)[place]
 
     def lines(self, texts: LabelTexts) -> Sequence[str]:
-        """Return the family's lines on the metrics page: for each job one text, of any number of lines."""
+        """Return the family's text on the metrics page: one item for each job, with any number of lines."""
         return self._table.lines(self._number, texts)
 
 
@@ -90,11 +90,11 @@ class KeptRows:
     def families(
         self, metrics: Sequence[Metric], jobs: Iterable[tuple[Values, object]], make: Make
     ) -> list[Family]:
-        """Return a family for each metric, made of a row of samples for each job.
+        """Return a family for each metric, with the samples of all jobs.
 
-        `jobs` has a pair for each job: its label values, and the input of its row. `make` returns the job's
-        samples, a sequence for each metric, given such a pair. It is not called for a job whose input is the
-        same as on the last page.
+        `jobs` has, for each job, its label values and the data that its samples are made from. Given these
+        two, `make` returns a sequence of samples for each metric. It is not called for a job whose data are
+        the same as on the last page.
         """
         before, now = self._rows.get(make, {}), {}
         for job, basis in jobs:

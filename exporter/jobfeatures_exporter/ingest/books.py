@@ -80,7 +80,7 @@ class ForeignJobCounters:
     _owed: Counts = NOTHING  # used by ended processes, not yet seen in the counters of ancestors
 
     def update(self, processes: Iterable[ProcessRecord], now_secs: float) -> None:
-        """Add what the processes used since they were last seen; new ones count in full."""
+        """Add what the processes used since the last call; of new processes, all that they have used."""
         before, sample = self._last, _Sample()
         for each in processes:
             sample.add(each)

@@ -1,7 +1,7 @@
 """The records that `parse` makes of other agents' documents (envelopes). They are immutable.
 
-Where a snapshot has a type for some content, the records use it. A number that an envelope omits is 0 here,
-since agents omit zeros. None marks what the agent's version never sends, or reports as unset.
+Content that a node's snapshot has too is held in the snapshot's types. If an envelope omits a number, the
+record has 0, since agents omit zeros. None marks what the agent's version never sends, or reports as unset.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class SysinfoRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsRecord:
-    """Received jobs of a cluster. A later record of a job overrides the fields that it has in common.
+    """Received jobs of a cluster. Where a later record of a job has a value, it replaces the earlier value.
 
     `time_secs` is None if the document gives no time; `rejected` are the elements that were left out as
     invalid.

@@ -56,8 +56,8 @@ def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float | 
 def count_gpu(gpu: GpuSample, before: GpuSample | None, at_secs: float, gap_secs: float) -> GpuSample:
     """Return a GPU's sample with counters of busy seconds and joules, which the agent does not send.
 
-    They are those of the previous sample `before` (None: none), plus what `gap_secs` at the present load and
-    power add. `at_secs` becomes the time of the sample.
+    The counters are those of the previous sample `before` (None: 0), plus the present load and power, each
+    multiplied by `gap_secs`, the time since then. `at_secs` becomes the time of the sample.
     """
     busy, energy = (0.0, None) if before is None else (before.busy_secs or 0.0, before.energy_joules)
     if gpu.power_watts is not None:
@@ -75,8 +75,8 @@ def compute_snapshot(
 ) -> Snapshot:
     """Return the snapshot of a foreign node at the Unix time `taken_at_secs`.
 
-    `totals` are the counters of its jobs so far; a job without an entry there is left out. `gpus` and
-    `job_gpus` are taken over as they are.
+    `totals` are the counters of its jobs up to then; jobs without counters are left out. `gpus` and
+    `job_gpus` become the snapshot's, unchanged.
     """
     processes = processes_by_key(sample.jobs)
     return Snapshot(

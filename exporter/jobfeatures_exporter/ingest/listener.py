@@ -60,7 +60,11 @@ class SonarListener:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request: 200 if accepted, 400 with the faults of documents. Raises Refused."""
+        """Answer a request: 200 if its documents are accepted, 400 with the faults of documents.
+
+        Raises Refused if the sender, the path, the type or the size of the body is not accepted, or senders
+        are too many or too fast.
+        """
         taken = await self._take(request, self._check(request))
         if taken.faults:
             reported = "".join(f"{fault}\n" for fault in taken.faults[:MAX_REPORTED])

@@ -50,7 +50,7 @@ _MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd|zd)[0-9]")  # virtual, optic
 
 
 def parse_envelope(document: object, minutes_from: str | None = None) -> Record:
-    """Return the record that a document (envelope) makes, of any kind and version that agents send.
+    """Return a document (envelope), of any kind and version that agents send, as a record.
 
     Time limits are taken for seconds; for minutes if the document's producer is `minutes_from`, or this
     project in the older form of its documents. Raises ParseError naming the path of the first fault that

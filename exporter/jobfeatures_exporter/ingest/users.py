@@ -58,8 +58,8 @@ def parse_users(text: str, source: str = "") -> dict[str, User]:
 def read_users(path: str) -> dict[str, User]:
     """Return the users in a file, in the syntax of `parse_users`, by name.
 
-    Raises OSError, ParseError, and UnsafePathError unless the file is owned by root or this process's user,
-    and nobody else can read it.
+    Raises OSError if it cannot be read, ParseError if it is malformed, and UnsafePathError unless root or
+    this process's user owns it and nobody else can read it.
     """
     try:
         return parse_users(read_private(path, MAX_FILE_BYTES).decode(), path)

@@ -33,9 +33,9 @@ AFTER_END_SECS = 120.0  # how long the exporter shows the last values of an ende
 class ReportQuestion:
     """What a report is asked for: the id of a job or array, and the time in which to search for it.
 
-    `at_secs` is the Unix time at which the search ends, `since_secs` how long before that it begins.
-    `batch_system` and `cluster` restrict it if given; `cluster_label` is the label that holds the cluster's
-    name on this server.
+    The search ends at the Unix time `at_secs` and begins `since_secs` before it. `batch_system` and
+    `cluster`, if given, restrict the search; `cluster_label` is the label that holds the cluster's name on
+    this server. `where` names the server in messages.
     """
 
     job: str
@@ -67,7 +67,8 @@ class JobReports:
 def ask_all(ask: Ask, question: ReportQuestion) -> JobReports:
     """Query the server for the job of a question, or all tasks of an array, and return the reports.
 
-    Raises JobWithoutSamplesError, AmbiguousJobError, and whatever `ask` raises.
+    Raises JobWithoutSamplesError if no job is found, AmbiguousJobError if several jobs match, and whatever
+    `ask` raises.
     """
     warnings: dict[str, None] = {}
 

@@ -35,9 +35,10 @@ class SeriesOfJobs:
     """The answers to the queries about some jobs, one list of series per query.
 
     For each metric: the `last`, `highest` and `average` values; how often a counter was reset in `resets`,
-    and all values of the counters that were reset in `samples`. `steps` and `suspended_steps` count at how
-    many points of time, `step_secs` apart, a job was seen and suspended. If the job id had earlier runs
-    (`had_runs_before`), `before` is the CPU time at the run's start. `cards` describes the GPUs of the nodes.
+    and all values of the counters that were reset in `samples`. Of points in time `step_secs` apart, `steps`
+    counts those at which a job was seen, and `suspended_steps` those at which it was suspended. If the job
+    ran before under the same id (`had_runs_before`), `before` is the CPU time at the start of its present
+    run. `cards` describes the GPUs of the nodes.
     """
 
     last: tuple[Series, ...] = ()

@@ -23,7 +23,7 @@ class Prometheus:
     def query(self, expression: str, at_secs: float) -> InstantAnswer:
         """Return the answer to an instant query at a Unix time.
 
-        Raises SourceError, whose message also advises what to do.
+        Raises SourceError if there is none or it is an error; the message also advises what to do.
         """
         url = self._access.url
         try:

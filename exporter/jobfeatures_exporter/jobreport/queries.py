@@ -101,22 +101,22 @@ def seen(function: str, selector: str, range_secs: float) -> str:
 
 
 def current(selector: str) -> str:
-    """Return the query for the time of the latest sample of each job that has one now."""
+    """Return the query for the jobs that have a sample now, with the time of the sample as value."""
     return f"timestamp({PROOF.sample_name}{{{selector}}})"
 
 
 def steps_seen(selector: str, range_secs: float) -> str:
-    """Return the query for the number of subquery steps of a range at which each job was seen.
+    """Return the query for the number of points in time at which each job was seen.
 
-    A step lasts `step_secs`, so this measures how long the job ran.
+    The points are `step_secs` apart in the range, so this measures how long the job ran.
     """
     return _at_steps("count_over_time", f"{PROOF.sample_name}{{{selector}}}", range_secs)
 
 
 def steps_suspended(selector: str, range_secs: float) -> str:
-    """Return the query for the number of subquery steps of a range at which each job was suspended.
+    """Return the query for the number of points in time at which each job was suspended.
 
-    A step lasts `step_secs`, so this measures how long the job was suspended.
+    The points are `step_secs` apart in the range, so this measures how long the job was suspended.
     """
     state = f"{selector},state={quoted(JobState.SUSPENDED.value)}"
     return _at_steps("count_over_time", f"{allocation.STATE.sample_name}{{{state}}}", range_secs)

@@ -68,8 +68,8 @@ class SummaryWriter:
     def round(self) -> int:
         """Write the missing summaries, oldest first, and return how many were written.
 
-        A summary that cannot be written does not block the others: the attribute `failure` then has the
-        reason. Raises SourceError, CommentsSpoiltError.
+        If some cannot be written, the attribute `failure` says why, and the others are still written. Raises
+        SourceError if a query fails or too many cannot be written, CommentsSpoiltError if Slurm alters them.
         """
         now_secs = self.now()
         ended = self.comments.ended_since(now_secs - self.window_secs)

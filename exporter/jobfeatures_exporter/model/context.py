@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # not needed on most nodes
 
 
 class LimitEnd(NamedTuple):
-    """When its limits end a job; None: unknown or unlimited.
+    """When the limits of a job end it; None: unknown or unlimited.
 
     `wall_end_secs` is the Unix time at which its wall limit is reached, `cpu_remaining_secs` the number of
     seconds until its CPU limit is reached.
@@ -63,8 +63,8 @@ class OwnWaste(NamedTuple):
     """What draining or killing a job would waste, with its expected end.
 
     `own` has the waste as the job reports it, or an estimate if it reports nothing. `counted` is the same,
-    but limited to what all of the job's allocated CPUs could do in that time, in case the job reports too
-    much.
+    but at most what its allocated CPUs can do until the expected end (draining) or could do since the start
+    (killing), in case the job reports too much.
     """
 
     own: NodeJob
@@ -76,10 +76,11 @@ class Context:
     """All data that one scrape or HTML page shows; values that several collectors need are computed once.
 
     `leftovers` has the ended jobs with processes left, and the Unix time when their end was reported. `ended`
-    has jobs that have just ended, `findings` what is concluded about each job, and `status_violations` counts
-    faults in $JOBSTATUS by kind. `queues` to `administration` are about whole clusters, in the controller
-    role. `kinds` are the kinds of work that are shown, `rows` a cache of the last page. `faulty` counts
-    documents for Sonar that were not sent, `sonar_unreadable` failed reads for these documents.
+    has jobs that have just ended, `findings` whether each job is here, as the daemon has concluded, and
+    `status_violations` counts faults in $JOBSTATUS by kind. `queues` to `administration` are about whole
+    clusters, in the controller role. `kinds` are the kinds of work that are shown, `rows` is a cache of jobs'
+    samples on the last page. `faulty` counts documents for Sonar that were not sent, `sonar_unreadable`
+    failed reads for these documents.
     """
 
     now_secs: float
@@ -119,7 +120,7 @@ class Context:
 
     @cached_property
     def jobs_here(self) -> dict[JobKey, Job]:
-        """Return the jobs that occupy this node: reported as running here, or seen here though unreported."""
+        """Return the jobs on this node: reported as running on it, or seen on it though unreported."""
         here = {
             key: job for key, job in self.jobs.items() if job.state.is_on_node and key not in self.leftovers
         }
@@ -138,7 +139,7 @@ class Context:
         """Return the jobs of which only a control group without processes is left.
 
         Their batch system does not know these jobs, reports that they are not on this node, or is not polled.
-        While it is polled but does not answer, no job is listed: one may still start in its empty group.
+        If it is polled but fails, its jobs are left out: they may still start processes in their groups.
         """
         return frozenset(
             key
@@ -196,7 +197,7 @@ class Context:
 
     @property
     def whole_node_jobs(self) -> dict[JobKey, bool]:
-        """Return whether each job here has the whole node to itself; a job is left out if that is unknown.
+        """Return whether each job on this node has all of it to itself; unknown: the job is left out.
 
         A job has the node to itself if all allocatable CPUs are allocated to it, and neither another job nor
         a process of an ended job is here. If nobody reports the number of allocatable CPUs, all CPUs of the

@@ -32,9 +32,9 @@ class MemoryBytes(NamedTuple):
     """Memory of a job or step in bytes, by component; None: unknown, for limits also unlimited.
 
     A component means the same on cgroup v1, on v2 and as a sum over processes. `file` is page cache, `sock`
-    buffers of sockets, `charged` what counts against the limit, and `reclaimable` the page cache in it.
-    `limit` is that of the control group, `limit_above` a lower limit of a group above. Beyond `high`, the job
-    is slowed down.
+    buffers of sockets, `charged` what counts against the limit, and `reclaimable` the page cache in
+    `charged`. `limit` is the limit of the job's control group, `limit_above` a lower one of a group above.
+    Beyond `high`, the kernel slows the job down.
     """
 
     anon: int | None = None

@@ -12,11 +12,11 @@ from jobfeatures.records.model import JobKey
 
 
 class DaemonGroups(NamedTuple):
-    """Where a batch system's daemon and its jobs stand in the tree of control groups.
+    """Where the daemon of a batch system, and its jobs, are in the tree of control groups.
 
-    `daemon` is its program's name and `group` its control group's path (None: no such process is seen, "": it
-    cannot be determined). `parents` are paths of groups with children that look like groups of its jobs. If
-    `makes_none`, all descendants of the daemon stand in its own group, so it makes no group for a job.
+    `daemon` is the daemon's program name and `group` the path of its control group (None: no such process is
+    seen, "": unknown). `parents` are paths of groups whose children have names like groups of its jobs.
+    `makes_none` says that all processes started by the daemon are in its own group: jobs get none.
     """
 
     daemon: str
@@ -36,7 +36,7 @@ class Reason(enum.Enum):
 class JobsWithoutGroup:
     """Running jobs without a control group, the reason of each, and their batch systems' daemons.
 
-    `daemons` has, by name, only batch systems with a job that should have a control group.
+    `daemons` is by batch system, and only has systems with a job whose reason is `Reason.FOUND`.
     """
 
     reasons: Mapping[JobKey, Reason] = field(default_factory=dict)

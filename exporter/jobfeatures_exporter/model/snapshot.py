@@ -125,7 +125,7 @@ RunKey = tuple[JobKey, int]  # one run of a job, by `JobSample.run`: counters ar
 
 
 def kind_of(key: WorkKey | int) -> Kind:
-    """Return whether a key means a job, container, service, session or process group (or its bare PGID)."""
+    """Return what a key stands for: a job, container, service, session or process group (int: its PGID)."""
     if isinstance(key, JobKey):
         return Kind.BATCH
     return key.kind if isinstance(key, UnitKey) else Kind.GROUP
@@ -162,7 +162,7 @@ class StepSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSample:
-    """What a job's processes with one command use; CPU time counts from when it was first listed by name."""
+    """What a job's processes with one command use; CPU time counts since the command was first reported."""
 
     command: str
     cpu_secs: float
@@ -175,8 +175,9 @@ class CommandSample:
 class JobSample:
     """What one batch job, container, service, session or process group uses on this node; None: unknown.
 
-    `run` tells runs of a requeued job apart. `place` is where its group is ("": as usual), `alias` the
-    group's name for it. `pressure_secs` is time stalled by resource and share of tasks. `work` counts
+    `run` is greater for each later execution of a requeued job. `place` is the container or path that its
+    control group is in ("": the default one), `alias` the name that the group has instead of the job's id.
+    `pressure_secs` is stalled time by resource and ``some`` or ``full`` (all tasks stalled). `work` counts
     hardware events.
     """
 
@@ -321,8 +322,8 @@ class ProcessReader(NamedTuple):
 class KernelChecks(NamedTuple):
     """Counts since the start of what the eBPF programs missed; `threads` is the number of threads now.
 
-    They dropped charges (`full`), could not track tasks (`without_storage`), lost `tails` of exits, were
-    skipped.
+    `full`: usage not counted, as there was no room for another control group. `without_storage`: tasks that
+    could briefly not be tracked. `tails`: exits whose last moment was not counted. `misses`: skipped calls.
     """
 
     full: int  # charges dropped for lack of room for another control group
@@ -369,7 +370,7 @@ class Snapshot:
     reopened: int | None = None  # how often since start no more descriptors could be kept open
 
     def key_of(self, pid: int) -> WorkKey | None:
-        """Return the owner of a process: a job, unit or process group; None: not listed, or boot unknown."""
+        """Return the owner of a process: a job, unit or process group; None: not listed, or no boot time."""
         key = self.keys.get(pid)
         if isinstance(key, int):
             return None if self.epoch is None else GroupKey(key, self.epoch)
@@ -386,7 +387,7 @@ class ProcessDetail(NamedTuple):
 
 
 def cpu_secs_of(sample: JobSample | StepSample) -> float | None:
-    """Return the CPU seconds that a job or step has used here, None if one of the modes cannot be read."""
+    """Return a job's or step's CPU seconds on this node; None if user or system time cannot be read."""
     if sample.user_cpu_secs is None or sample.system_cpu_secs is None:
         return None
     return sample.user_cpu_secs + sample.system_cpu_secs

@@ -128,7 +128,7 @@ class Daemon:
             self._stopping.wait(0.05)
 
     def problems(self) -> list[str]:
-        """Return a line for each batch source that fails or has not answered; one more before any sample."""
+        """Return a line for each batch source that fails or has not answered, and one if no sample exists."""
         unread = [] if self.board.samples.snapshot else ["the node has not been read yet"]
         return unread + self._sources.problems()
 
@@ -148,7 +148,10 @@ class Daemon:
         return f"{jobs} jobs here; {describe_sources(self.board.sources)}"
 
     def reconfigure(self, change: SettingsChange) -> None:
-        """Apply new settings and keep all counters. Raises ConfigurationError, having changed nothing."""
+        """Apply new settings and keep all counters.
+
+        Raises ConfigurationError if they cannot be applied; then nothing has changed.
+        """
         config = change.config
         replace_sources = self._sources.prepare(config) if change.concerns_sources else None
         self.board.reconfigure(config)

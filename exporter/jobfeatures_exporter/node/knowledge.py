@@ -31,7 +31,7 @@ class Knowledge:
         self.ending: Mapping[JobKey, Job] = {}  # jobs whose last sample is being taken
 
     def remember(self, published: Iterable[JobObservation]) -> None:
-        """Take over the jobs of the feature directories that an earlier daemon has published."""
+        """Add the jobs for which an earlier daemon made the feature directories that still exist."""
         self._roster.remember(published)
 
     def note_epilogs(self, withdrawn: Mapping[JobKey, float | None]) -> bool:
@@ -44,11 +44,11 @@ class Knowledge:
         return bool(withdrawn)
 
     def judge(self, published: Mapping[JobKey, float] | None = None) -> bool:
-        """Set the jobs on the board by the latest data; return whether feature directories must change.
+        """Decide by the latest data which jobs are here, and return whether feature directories must change.
 
-        Request a sample if a job has ended. `published` has the Unix time of the last change of each feature
-        directory; None: the same as in the last call. A lock keeps concurrent callers from restoring older
-        data.
+        The jobs are set on the board. A sample is requested if one has ended. `published` has the Unix time
+        of the last change of each feature directory; None: the same as in the last call. Threads may call
+        this concurrently.
         """
         board = self._board
         with self._lock:
@@ -83,7 +83,7 @@ class Knowledge:
             board.samples.wanted.set()
 
     def are_all_seen(self) -> bool:
-        """Return whether the latest sample has a control group for each job that is reported to be here."""
+        """Return whether the latest sample has a control group of each job reported to be on this node."""
         snapshot = self._board.samples.snapshot
         samples = {} if snapshot is None else snapshot.jobs
         return all(key in samples and samples[key].in_group for key in self.on_node())
@@ -99,7 +99,7 @@ class Knowledge:
         return {**self.ending, **here}
 
     def status_targets(self) -> dict[JobKey, StatusTarget]:
-        """Return the status directory ($JOBSTATUS), uid and CPUs of each job here whose uid is known."""
+        """Return the directory $JOBSTATUS, uid and CPUs of each job on this node whose uid is known."""
         return {
             key: StatusTarget(self._board.tree.status_path(key), job.uid, job.allocated_cpus)
             for key, job in self._board.jobs.items()

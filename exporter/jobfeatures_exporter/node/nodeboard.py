@@ -125,7 +125,7 @@ class NodeBoard:
         self.sender: Sender | None = None  # by whoever makes it
 
     def reconfigure(self, config: ExporterConfig) -> None:
-        """Replace the settings. Raises ConfigurationError, having changed nothing."""
+        """Replace the settings, and describe the machine again by the new ones."""
         site = make_site(config)
         self.config, self.site = config, site
         if self.publisher is not None:

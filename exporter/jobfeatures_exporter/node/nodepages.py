@@ -42,9 +42,9 @@ class NodePages:
         return self._render(asked, self._privacy.context(self._board.recent_context()))
 
     def own_html(self, context: Context, asked: AskedPage) -> str | None:
-        """Return the page `asked` for by a user, whose own jobs `context` has; None for an unknown job.
+        """Return the page `asked` for by a user; None if it is the page of an unknown job.
 
-        The page shows all names, and not the history of the node.
+        `context` has the user's own jobs only. The page shows all names, and not the history of the node.
         """
         from jobfeatures_exporter.privacy.own import COLLECTORS
 

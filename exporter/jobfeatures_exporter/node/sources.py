@@ -71,9 +71,9 @@ class NodeSources:
             keeper.stop(max(0.0, deadline - self._board.clock.monotonic_secs()))
 
     def prepare(self, config: ExporterConfig) -> Callable[[], None]:
-        """Make the sources of new settings; return a function that replaces the present ones by them.
+        """Make the sources that new settings name; return a function that replaces the present ones by these.
 
-        Raises ConfigurationError.
+        Raises ConfigurationError if one cannot be queried as the settings say.
         """
         made = self._make(config)
 
@@ -92,10 +92,10 @@ class NodeSources:
     def refresh(self, names: Collection[str], empty: Collection[str] = ()) -> None:
         """Poll the batch systems in `names` and `empty` at once, within their rate limits.
 
-        Both have control groups here of jobs that they have not reported. For those in `names`, such a group
-        has processes; for those in `empty`, none has. With batch.sources set to auto, a system in `names`
-        that was not found at the start is polled from now on. A system in `empty` is not: it may have been
-        uninstalled.
+        All of them have control groups here of jobs that they have not reported: those in `names` a group
+        with processes, those in `empty` only groups without. With batch.sources set to auto, a system in
+        `names` that was not found at the start is polled from now on. A system in `empty` is not: it may have
+        been uninstalled.
         """
         is_auto = AUTO in self._board.config.polling.sources
         kept = {keeper.status.name: keeper for keeper in self._board.keepers}
@@ -200,7 +200,7 @@ class NodeSources:
 
 
 def chosen_systems(config: ExporterConfig, expected: Collection[str] = ()) -> list[str]:
-    """Return the batch systems that batch.sources names; for auto, those found on this node or `expected`."""
+    """Return the batch systems that batch.sources names; for auto, those found here or in `expected`."""
     named, is_auto = config.polling.sources, AUTO in config.polling.sources
     return [
         name
@@ -210,7 +210,10 @@ def chosen_systems(config: ExporterConfig, expected: Collection[str] = ()) -> li
 
 
 def make_source(name: str, config: ExporterConfig, clock: Clock, node_name: str) -> BatchSource:
-    """Return the source that queries a batch system on this node. Raises ConfigurationError."""
+    """Return the source that queries the batch system `name` on this node.
+
+    Raises ConfigurationError if a setting that it needs is missing or invalid.
+    """
     return SYSTEMS[name].make_source(config.of_system(name), clock, node_name)
 
 

@@ -1,7 +1,7 @@
 """Hides personal data: names of users, accounts, jobs and commands, and user ids.
 
-Everything that leaves the exporter passes through a `Privacy`: contexts before they are rendered, documents
-before they are sent. `Privacy.name` alone decides how a name is shown.
+Everything that leaves the exporter passes through a `Privacy`: the data of pages and metrics (`Context`)
+before it is rendered, documents before they are sent. `Privacy.name` alone decides how a name is shown.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ NO_PRIVACY: Final = Privacy()
 def make_privacy(config: PrivacySettings) -> Privacy:
     """Return the `Privacy` that the settings describe, with the key read from its file.
 
-    Raises ConfigurationError.
+    Raises ConfigurationError if names are to be hashed and there is no valid key.
     """
     if config.names != HASH:
         return Privacy(config.names)

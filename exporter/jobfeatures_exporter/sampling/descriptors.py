@@ -66,8 +66,8 @@ class Unreadable:
 class DescriptorBudget:
     """Limits how many descriptors all readers together keep open, and decides which files keep theirs.
 
-    Up to the limit, every file keeps its descriptor. Beyond it, a file that is read at each sample takes the
-    place of a file that is read rarely, the one opened first. Further files are opened and closed each time.
+    Up to the limit, every file keeps its descriptor. Beyond it, for a file that is read at each sample, the
+    rarely read file that was opened first is closed. Other files are then opened and closed at each reading.
 
     The limit is RLIMIT_NOFILE, whose soft limit is raised up to the hard limit when needed, less `RESERVE`
     (or half, if the limit is low). The rest is for other parts of the program, so that HTTP clients cannot
@@ -96,9 +96,9 @@ class DescriptorBudget:
         self._rare.setdefault(file)
 
     def take(self, rarely: KeptFile | None = None) -> bool:
-        """Return whether a descriptor that was just opened may stay open.
+        """Return whether the descriptor of a file that was just opened may stay open.
 
-        `rarely` is its file if this file is read rarely, else None.
+        `rarely` is the file if it is read rarely; None: it is read at each sample.
         """
         is_full = self._ceiling is not None and self.open >= self._ceiling
         if is_full or (self.open >= self._allowed and not self._raise()):
@@ -112,7 +112,7 @@ class DescriptorBudget:
         return True
 
     def give(self, count: int = 1, *, rarely: KeptFile | None = None) -> None:
-        """Record that `count` descriptors were closed; `rarely` is the file if it may be one read rarely."""
+        """Record that `count` descriptors were closed; `rarely` is the file if it may be read rarely."""
         self.open -= count
         if rarely is not None:
             self._rare.pop(rarely, None)
@@ -153,7 +153,7 @@ class DescriptorBudget:
 
 
 def read_file(path: str, *, max_bytes: int = 2**22) -> bytes:
-    """Return the content of a file. Raises OSError, with EFBIG if it has more than `max_bytes`."""
+    """Return a file's content. Raises OSError if unreadable, with EFBIG if longer than `max_bytes`."""
     descriptor = os.open(path, OPEN_FLAGS)
     try:
         chunks = []
@@ -169,7 +169,7 @@ def read_file(path: str, *, max_bytes: int = 2**22) -> bytes:
 
 
 def read_text(path: str, *, max_bytes: int = 2**22) -> str:
-    """Return a file's content as text, like `read_file`; invalid UTF-8 becomes U+FFFD. Raises OSError."""
+    """Return a file's content as text; invalid UTF-8 becomes U+FFFD. Raises OSError like `read_file`."""
     return read_file(path, max_bytes=max_bytes).decode("utf-8", "replace")
 
 
@@ -186,7 +186,7 @@ class KeptFile:
         self._descriptor = -1
 
     def read(self, *, rarely: bool = False) -> bytes:
-        """Return the content, at most the first 64 KiB. Raises OSError.
+        """Return the content, at most the first 64 KiB. Raises OSError if unreadable.
 
         With `rarely`, this file is one of those that lose their descriptors first when there are too few.
         """

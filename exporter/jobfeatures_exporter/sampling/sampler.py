@@ -231,7 +231,7 @@ class Sampler:
         return bool(self._between)
 
     def read_between(self) -> bool:
-        """Read of each job that has run what would be lost if its group were removed before the next sample.
+        """For each job that has used CPU time, read what would be lost if its control group were removed now.
 
         Return whether a sample is needed at once, for what is not noticed otherwise: a job was frozen or
         resumed, or its group cannot be read; or the node has counted an OOM kill, which may be a job's.

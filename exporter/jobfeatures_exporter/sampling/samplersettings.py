@@ -33,7 +33,7 @@ class SamplerSettings:
     top_commands: int = 0  # how many commands a job's processes are rolled up by; 0: none
 
     def of_system(self, name: str) -> SystemSettings[Any]:
-        """Return the settings for the modules of the batch system `name`: its own ones, and these paths."""
+        """Return the settings of the batch system `name`, with the paths `procfs` and `cgroup` added."""
         return self.batch.of(name, procfs=self.procfs, cgroup=self.cgroup)
 
 

@@ -38,12 +38,12 @@ class Progress:
         self.made()
 
     def made(self) -> None:
-        """Note that the periodic work has been done now."""
+        """Note that the periodic work has just been done."""
         self._missing_secs = 0.0
         self._checked_secs = self._clock.monotonic_secs()
 
     def missing_secs(self) -> float:
-        """Return for how long the periodic work has not been done."""
+        """Return the seconds since the periodic work was done last."""
         now = self._clock.monotonic_secs()
         self._missing_secs += min(now - self._checked_secs, MOST_SECS)
         self._checked_secs = now

@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 
 def make_sink(name: str, config: SinksSettings) -> Sink:
-    """Make the sink of this name. Raises ConfigurationError."""
+    """Return the sink of this name. Raises ConfigurationError if its settings are missing or wrong."""
     made: Sink = import_module(f"jobfeatures_exporter.sinks.{name}").make_sink(config)
     return made

@@ -98,7 +98,7 @@ class HttpSink(Sink):
         self._context = context
 
     def send(self, message: Message) -> None:
-        """Post one document; any status below 300 means that it has arrived. Raises SinkError."""
+        """Post one document. Raises SinkError unless the answer has a status below 300."""
         address = f"{self._url}/{self._prefix}{message.kind}"
         request = urllib.request.Request(  # noqa: S310  # from a setting, and only http or https
             address, data=message.body, headers=self._headers(), method="POST"
@@ -131,7 +131,10 @@ class HttpSink(Sink):
 
 
 def make_sink(config: SinksSettings) -> HttpSink:
-    """Return the sink that the settings describe, without connecting. Raises ConfigurationError."""
+    """Return the sink that the settings describe, without connecting.
+
+    Raises ConfigurationError if no address is set, or the file of CA certificates is missing or invalid.
+    """
     if config.http_url is None:
         raise ConfigurationError("sonar.http_url", "must be set, because sonar.sinks names http")
     ca_file = config.http_ca_file

@@ -27,7 +27,7 @@ class KafkaSink(Sink):
         self._producer: Any = None
 
     def send(self, message: Message) -> None:
-        """Produce one record and wait for the broker's acknowledgement. Raises SinkError."""
+        """Produce one record. Raises SinkError unless the broker acknowledges it in time."""
         from confluent_kafka import KafkaException
 
         failures: list[Any] = []
@@ -76,7 +76,10 @@ def _is_final(error: Exception) -> bool:
 
 
 def make_sink(config: SinksSettings) -> KafkaSink:
-    """Return the sink, without contacting any broker. Raises ConfigurationError."""
+    """Return the sink, without contacting any broker.
+
+    Raises ConfigurationError if no broker is set or the extra ``kafka`` is not installed.
+    """
     if config.kafka_brokers is None:
         raise ConfigurationError("sonar.kafka_brokers", "must be set, because sonar.sinks names kafka")
     try:

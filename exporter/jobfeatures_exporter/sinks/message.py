@@ -32,7 +32,7 @@ class Sink(Protocol):
     """
 
     def send(self, message: Message) -> None:
-        """Deliver one message: on return, the receiver has it. Raises SinkError."""
+        """Deliver one message. Raises SinkError unless the receiver has accepted it."""
 
     def close(self) -> None:
         """Release open resources; does nothing unless overridden."""

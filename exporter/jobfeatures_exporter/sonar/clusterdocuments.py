@@ -70,7 +70,7 @@ class JobsDocuments:
     def make(self) -> list[Document]:
         """Query the jobs; return documents of what has changed, an empty one if nothing has.
 
-        Raises SourceError.
+        Raises SourceError if the batch system cannot be queried.
         """
         taken_at_secs = self._clock.now_secs()
         records = list(self._records(taken_at_secs))
@@ -81,7 +81,7 @@ class JobsDocuments:
         return [jobs_document(self._origin, chunk, taken_at_secs) for chunk in chunks or [[]]]
 
     def make_one(self) -> Document:
-        """Query the jobs; return all of them in one document. Raises SourceError."""
+        """Query the jobs; return all of them in one document. Raises SourceError as `make` does."""
         taken_at_secs = self._clock.now_secs()
         return jobs_document(self._origin, self._records(taken_at_secs), taken_at_secs)
 

@@ -37,7 +37,7 @@ class JobChanges:
         return len(self._sent)
 
     def changes(self, fields: Document) -> Document | None:
-        """Return the new and changed fields of a record, and those always sent; None if nothing is new."""
+        """Return a record's new and changed fields, and those that `ALWAYS` names; None if nothing is new."""
         key = fields["job_id"], fields["job_step"]
         now = array("q", [_fingerprint(name, fields) for name in _FIELDS])
         known = self._sent.pop(key, None)

@@ -95,7 +95,7 @@ class NodeDocuments:
     def prime(self) -> Collection[JobKey]:
         """Take a first snapshot, so that the next sample can report current process utilisation.
 
-        Return the jobs found that only count once their batch system confirms that they run here.
+        Return those of its jobs that only count once their batch system has confirmed that they run here.
         """
         snapshot = self._take()
         if snapshot is None:

@@ -174,7 +174,11 @@ def compute_next_secs(now_secs: float, interval_secs: float) -> float:
 
 
 def make_sender(config: SonarSettings, node_name: str | None, privacy: Privacy, clock: Clock) -> Sender:
-    """Return a sender with the configured sinks, and no kind of document yet. Raises ConfigurationError."""
+    """Return a sender with the configured sinks, and no kind of document yet.
+
+    Raises ConfigurationError if the name of the cluster or node, or a setting of a sink, is missing or
+    invalid.
+    """
     origin = make_origin(config, node_name)
     if config.sinks.spool_max_bytes == 0:
         raise ConfigurationError("sonar.spool_max_bytes", "must be 1 or more")

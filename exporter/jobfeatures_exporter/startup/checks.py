@@ -23,7 +23,10 @@ INSTEAD = "run as root, name another folder, or switch publishing off: --no-feat
 
 
 def check(config: ExporterConfig) -> None:
-    """Raise ConfigurationError if settings contradict each other, or web.config_file or a key file is bad."""
+    """Raise ConfigurationError if settings contradict each other, or a file that they name is invalid.
+
+    Those files are web.config_file and privacy_key_file.
+    """
     check_ingest(config.ingest)
     check_web(config.web, other_listeners(config), config.shared.site.served.url)
     make_privacy(config.privacy)
@@ -39,7 +42,7 @@ def other_listeners(config: ExporterConfig) -> dict[str, str | None]:
 
 
 def check_ingest(config: IngestSettings) -> None:
-    """Raise ConfigurationError if sonar.listen admits senders without passwords, or no node can be kept."""
+    """Raise ConfigurationError if sonar.listen admits senders without passwords, or sonar.max_nodes is 0."""
     listen = config.listen
     if listen is not None and config.users_file is None and not is_loopback(listen.rpartition(":")[0]):
         raise ConfigurationError(
@@ -62,7 +65,10 @@ def check_nodes_listener(config: ExporterConfig) -> None:
 
 
 def check_listener(config: ExporterConfig) -> None:
-    """Raise ConfigurationError if features.listen_address is needed but not set, or its port is unknown."""
+    """Raise ConfigurationError if jobs are to use URLs and features.listen_address is not set.
+
+    Also if that address has port 0 (any free port) and features.url is not set: jobs could not know the port.
+    """
     if config.shared.site.served.listen_address is None:
         if config.shared.site.features.form != "local":
             raise ConfigurationError("features.form", 'must be "local" unless features.listen_address is set')

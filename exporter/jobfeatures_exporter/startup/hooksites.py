@@ -46,7 +46,7 @@ class NamedHook(NamedTuple):
 def mentions_us(command: str) -> bool:
     """Return whether a hook is this project's: "jobfeatures" is in its command or in a script it runs.
 
-    The script's folder does not count. Raises OSError.
+    The script's folder does not count. Raises OSError if the script cannot be read.
     """
     path = program_of(command)
     if not path.startswith("/"):
@@ -207,7 +207,10 @@ HOOK_SITES: dict[str, Callable[[ExporterConfig, str], Iterator[NamedHook]]] = {
 
 
 def named_hooks(system: str, config: ExporterConfig, node: str) -> Iterator[NamedHook]:
-    """Yield a batch system's hooks; queues with the same hook are grouped. Raises SourceError or OSError."""
+    """Yield a batch system's hooks, one for all queues that share it.
+
+    Raises SourceError or OSError if its configuration cannot be read.
+    """
     found = HOOK_SITES[system](config, node)
     for hook, queues in grouped((each._replace(queue=""), each.queue) for each in found).items():
         yield hook._replace(queue=", ".join(sorted(filter(None, queues))))

@@ -40,7 +40,7 @@ def systems_left(config: ExporterConfig, folder: str) -> Iterator[tuple[str, str
 
 
 def leads_to(command: str, folder: str) -> bool:
-    """Return whether a command names a file below a folder: itself, by a link, or in its script.
+    """Return whether a command names a file below a folder, runs one by a link, or a script that names one.
 
     Raises OSError if a script cannot be read.
     """

@@ -210,10 +210,10 @@ def make_served(
     choose: Callable[[], Choice] = lambda: PROCFS_ALONE,
     settings: WatchedSettings | None = None,
 ) -> Daemon | Controller:
-    """Return the daemon or controller for the role, not started. Raises ConfigurationError.
+    """Return the daemon or controller for the role, not started.
 
     `choose` returns how processes are read (eBPF, /proc). `settings` watches the settings file for errors, if
-    given.
+    given. Raises ConfigurationError if settings contradict each other or do not suit this machine.
     """
     check(config)
     if config.role == CONTROLLER:
@@ -237,7 +237,7 @@ def _routes(served: Daemon | Controller, ingest: Ingest | None) -> Routes:
 def make_ingest(config: ExporterConfig) -> Ingest | None:
     """Return the receiver of other agents' documents, not started; None if none is configured.
 
-    Raises ConfigurationError.
+    Raises ConfigurationError if settings contradict each other.
     """
     check(config)
     if not config.ingest.awaits_documents:

@@ -42,9 +42,10 @@ class HiddenFolders(NamedTuple):
 
 
 def listed_jobs(system: str, config: ExporterConfig, node: str) -> frozenset[JobKey]:
-    """Return the jobs that Slurm lists for this node; empty for other systems. Raises SourceError.
+    """Return the jobs that Slurm lists for this node; empty unless the daemon queries jobs by `scontrol`.
 
-    For other systems it is not needed: the daemon's own queries list all jobs of the node.
+    Otherwise this is not needed: the daemon's own queries list all jobs of the node. Raises SourceError if
+    Slurm does not answer.
     """
     if system != "slurm" or config.shared.batch.slurm.ask not in {"auto", "scontrol"}:
         return frozenset()
@@ -56,7 +57,11 @@ def listed_jobs(system: str, config: ExporterConfig, node: str) -> frozenset[Job
 def jobs_without_group(
     name: str, table: JobTable, snapshot: Snapshot, places: Places, groups: GroupReader
 ) -> Iterator[DoctorFinding]:
-    """Check that jobs reported as running have a control group here; yield a finding on those that do not."""
+    """Yield findings on jobs that `table` reports as running here but that have no control group.
+
+    `name` is their batch system. `places` (where jobs' control groups are accepted) and `groups` serve to
+    find out why, and the remedy.
+    """
     before_secs = time.time() - STARTING_SECS
     running = {
         key: job

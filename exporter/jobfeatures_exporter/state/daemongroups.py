@@ -36,9 +36,10 @@ _SPECIAL = re.compile(r"[*?[]")
 def parent_of(path: str, job_id: str, above: str = "") -> str | None:
     """Return the parent of the job's control group in `path`; None if no part of the path looks like one.
 
-    A job's group is recognised by the form of its name. It is also recognised by the job's number in its
-    name, but only below what the path shares with `above`, the group of the batch system's daemon. A job may
-    make such groups inside its own: the topmost one counts.
+    A job's group is recognised by the form of its name, or by a name that contains the job's number. Numbers
+    only count below the groups that `path` and `above`, the group of the batch system's daemon, have in
+    common. If several parts look like a job's group, the topmost one counts: a job may make groups inside its
+    own.
     """
     number = re.compile(rf"(?<![0-9A-Za-z]){re.escape(job_id)}(?![0-9])")
     names, shared = path.split("/"), 0
@@ -80,8 +81,8 @@ class GroupReader:
     """Reads the control groups of processes, as paths from the hierarchy's root.
 
     If several daemons of a batch system run here, the one with `node_name` in its control group or arguments
-    counts. That a daemon makes no control groups for jobs is only concluded if it runs on the host itself, or
-    in a container in `named` (the setting batch.cgroup_parents).
+    counts. `named` are the groups in the setting batch.cgroup_parents. `of_system` concludes that a daemon
+    makes no groups for jobs only if the daemon runs on the host itself, or in a container in `named`.
     """
 
     def __init__(self, procfs: str, cgroup: str, node_name: str = "", named: Collection[str] = ()) -> None:
@@ -101,9 +102,9 @@ class GroupReader:
         return ""
 
     def of_system(self, name: str, job_ids: Collection[str]) -> DaemonGroups:
-        """Return the control group of a batch system's daemon, and the parents of what look like its jobs'.
+        """Return where the batch system `name` puts its daemon, and where it seems to put the groups of jobs.
 
-        `name` is the batch system. Control groups of jobs are recognised as by `parent_of`.
+        Control groups of the jobs `job_ids` are recognised as by `parent_of`.
         """
         system = SYSTEMS[name]
         commands = tuple(filter(None, (system.daemon, system.supervisor)))

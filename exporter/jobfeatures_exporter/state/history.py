@@ -89,7 +89,7 @@ class History:
     ) -> None:
         """Record a point from the first snapshot of each minute, and which jobs have ended on this node.
 
-        Those are `ended`; `jobs` are the jobs that batch systems report.
+        `jobs` are the jobs that batch systems report, `ended` those that have ended on this node.
         """
         minute = int(snapshot.read_at_secs // EVERY_SECS)
         if minute == self._minute and not ended:

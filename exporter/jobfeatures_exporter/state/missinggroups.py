@@ -29,7 +29,7 @@ def find_missing(
     """Return the running jobs without a control group, and why each may have none.
 
     None instead of a reason means that the job should have one. `tables` are the batch systems' latest
-    answers, which may name jobs that have no group.
+    answers, which may say of a job that it gets no group.
     """
     groupless = frozenset[JobKey]().union(*(each.groupless for each in tables))
     found: dict[JobKey, Reason | None] = {}
@@ -45,10 +45,11 @@ def find_missing(
 def judge_jobs(
     system: str, job_ids: Collection[str], snapshot: Snapshot, groups: GroupReader
 ) -> tuple[dict[JobKey, Reason], DaemonGroups]:
-    """Return, for each job of a batch system, whether it is expected to have no control group.
+    """Return why each of some jobs has no control group, and the group of their batch system's daemon.
 
-    Also returns what was found of the system's daemon. A job needs no control group if its processes are in
-    none that could be a job's, or if all descendants of its batch system's daemon are in the daemon's.
+    The reason is EXPECTED if none of the groups of the job's processes looks like a job's, or if all
+    processes started by the batch system's daemon are in the daemon's own group. Otherwise it is FOUND: the
+    job should have a group.
     """
     daemon = groups.of_system(system, job_ids)
     keys = [JobKey(system, each) for each in job_ids]
@@ -70,9 +71,9 @@ def _stands_apart(key: JobKey, snapshot: Snapshot, groups: GroupReader) -> bool:
 class MissingGroups:
     """Follows running jobs without a control group; `latest` has those that have had none for a minute.
 
-    The processes of such a job show whether it should have a group: they are examined after that minute, and
-    again every 5 minutes if it should not. While there are jobs that should, one warning names the daemon of
-    their batch system and its group.
+    After that minute, the job's processes are examined to find out whether it should have a group; if not,
+    again every 5 minutes. While some job of a batch system should have one, one warning names the system's
+    daemon and the daemon's group.
     """
 
     def __init__(self, clock: Clock, groups: GroupReader) -> None:

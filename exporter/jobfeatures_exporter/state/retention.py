@@ -31,8 +31,8 @@ class _Kept:
 class Retention:
     """Keeps ended jobs for at least `retain_secs`, and until a scrape has shown them; `MAX_ENDED` at most.
 
-    A job has ended on this node when its control groups and processes are gone; an empty control group may
-    stay if its batch system has reported the end. If the batch system reports, even later, when the job
+    A job has ended on this node when its control groups and processes are gone, or if its batch system has
+    reported the end and its control group is empty. If the batch system reports, even later, when the job
     ended, that time replaces our own. A job that comes back after a requeue no longer counts as ended.
     """
 
@@ -56,8 +56,8 @@ class Retention:
     ) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
         """Return the snapshot without jobs that have just ended, and all ended jobs by key.
 
-        `jobs` are those that batch systems report. `last` are jobs reported to have ended: this snapshot is
-        the last with figures of them. `now_secs` is monotonic; `shown` are the ended jobs in the latest
+        `jobs` are those that batch systems report. `last` are jobs whose end has been reported: their figures
+        in this snapshot are their last. `now_secs` is monotonic; `shown` are the ended jobs in the latest
         scrape.
         """
         ending = frozenset(

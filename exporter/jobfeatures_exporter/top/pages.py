@@ -64,7 +64,7 @@ class DaemonPages:
         return f"{found}its page lists them: {self.name.removesuffix('metrics')}"
 
     def read(self) -> Numbers:
-        """Fetch the daemon's metrics. Raises SourceError and ParseError."""
+        """Fetch the daemon's metrics. Raises SourceError if it fails, else as `parse_page` does."""
         numbers = parse_page(self._text(), source=self._access.url)
         self._boot_time_secs = numbers.one(BOOT)
         self._jobs = find_confirmed(numbers)
@@ -156,7 +156,7 @@ def find_confirmed(numbers: Numbers) -> dict[JobKey, Job]:
 def parse_page(text: str, *, source: str = "") -> Numbers:
     """Return the figures of a page of metrics; `source` names the page in errors.
 
-    Raises SourceError if it is not the page of a node, and ParseError.
+    Raises SourceError if it is not the page of a node, and ParseError if a line is malformed.
     """
     numbers = Numbers.from_series(parse_lines(text, WANTED, source=source), (*METRICS, BOOT))
     if any(numbers.all(each) for each in SIGNS):

@@ -58,7 +58,7 @@ def find_hints(job: JobView) -> list[Hint]:
 
 
 def judge_now(job: JobView) -> list[Advice]:
-    """Return the advice on a job that follows both from its use so far and from its use now.
+    """Return the advice that follows both from what a job has used since its start and from what it uses now.
 
     There is none while the job is suspended.
     """

@@ -62,8 +62,9 @@ class JobIdentity:
 class GpuView:
     """What a job uses of one GPU; None: unknown.
 
-    `share` and `busy_share` are shares (0 to 1) of the GPU's time: busy with the job's work, and with
-    anybody's. `part` is the part of the GPU that belongs to the job: jobs that share a GPU have equal parts.
+    `share` is the part (0 to 1) of the time in which the GPU works for the job, `busy_share` the part in
+    which it works for anybody. `part` is how much of the GPU belongs to the job: 1 ÷ the number of jobs to
+    which it is allocated.
     """
 
     uuid: str
@@ -83,8 +84,8 @@ class JobView:
     `left_secs` is the time until the first limit or deadline, and `left_basis` which one it is;
     `enforced_secs` is the same without the job's own estimate. `wall_secs` is +Inf if unlimited. `draining`
     and `kill` are core seconds that draining or killing it would waste; if `is_overdue`, `draining` is a
-    lower bound. `claimed_cpus` are in use as the job reports. `stalled_secs` is by resource if some task
-    waited, `all_stalled_secs` if all did.
+    lower bound. `claimed_cpus` is how many CPUs the job itself reports to use. For each resource,
+    `stalled_secs` is the time in which some task waited for it, `all_stalled_secs` that in which all did.
     """
 
     key: JobKey
@@ -219,7 +220,7 @@ def _task(key: JobKey, array: str, task: str) -> str:
 def view_job(
     numbers: Numbers, key: JobKey, identity: JobIdentity, *, now_secs: float, cpus_now: float | None
 ) -> JobView:
-    """Return the view of one job at `now_secs` (Unix time).
+    """Return what is shown of a job at `now_secs` (Unix time), by the metrics in `numbers`.
 
     `cpus_now` is how many CPUs it uses now; None: unknown.
     """
@@ -300,7 +301,7 @@ def find_cpu_secs(numbers: Numbers, key: JobKey) -> float | None:
 
 
 def find_stalled_secs(numbers: Numbers, key: JobKey, kind: str) -> dict[str, Number]:
-    """Return the seconds for which tasks of a job have stalled, by resource.
+    """Return for how many seconds tasks of a job have stalled, by the resource that they waited for.
 
     `kind` is some (at least one task stalled) or full (all did).
     """
@@ -353,9 +354,10 @@ def _gpus(numbers: Numbers, key: JobKey) -> tuple[GpuView, ...]:
 
 
 def by_basis(numbers: Numbers, metric: Metric, *labels: str) -> tuple[Number | None, Basis | None]:
-    """Return a metric's value and its basis; (None, None) if it has no sample.
+    """Return a metric's value, and by its label `basis` whether a job reports it or it is an estimate.
 
-    What the job reports takes precedence over an estimate. `labels` are the values of the other labels.
+    What the job reports takes precedence. `labels` are the values of the metric's other labels. The result is
+    (None, None) if there is no such sample.
     """
     for basis in Basis:
         value = numbers.one(metric, *labels, basis)

@@ -72,8 +72,9 @@ class NodeView:
 
     `jobs` may be limited to the largest; `count` is the number of all, `running` that of running ones.
     `leftovers` are ended jobs with processes left, `groupless` counts jobs whose control group is not found.
-    `allocated_cpus` is the sum over running jobs, without the `unknown_allocations` of them. `draining` and
-    `kill` are what draining or killing the jobs would waste.
+    `allocated_cpus` is the sum over running jobs, except for those whose allocation is unknown
+    (`unknown_allocations` is their number). `draining` and `kill` are what draining or killing the jobs would
+    waste.
     """
 
     jobs: tuple[JobView, ...] = ()  # up to the limit asked for: running ones first, the largest first
@@ -152,7 +153,7 @@ def view_node(
     known: Mapping[JobKey, JobIdentity] | None = None,
     words: Mapping[str, str] | None = None,
 ) -> NodeView:
-    """Return the view of a node with up to `limit` jobs, or with the job `only`.
+    """Return what is shown of a node by the metrics in `numbers`, with up to `limit` jobs or the job `only`.
 
     `now_secs` is in Unix time. `cpus_now` and `busy_cpus` are how many CPUs each job and the node use now.
     `known` are jobs to show even if `numbers` lacks them. `words` has the error messages of batch sources by
@@ -195,7 +196,7 @@ def view_node(
 
 
 def view_page(now: Numbers, before: Numbers | None) -> NodeView:
-    """Return the view of a node by its latest scrape, and the one `before` if there is any.
+    """Return what is shown of a node, by its latest scrape `now` and the one `before`, if there is any.
 
     CPU use now is computed from both. Without a scrape before, a job's use is its mean since its start.
     """

@@ -102,7 +102,7 @@ class SourceView:
 
 
 def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView, ...]:
-    """Return what is shown of all batch sources, except of the records of hooks.
+    """Return what is shown of each batch source; the records of hooks, a source too, are left out.
 
     `words` has the sources' error messages by name.
     """

@@ -2,7 +2,7 @@
 
 A ratio is a share from 0 to 1. In reports that users ask for, jobstats calls CPUs below 65 % and GPUs below
 15 % low, and jobs of less than ten samples too short (PrincetonUniversity/jobstats, config.py). As alerts
-come unasked, the threshold for CPUs is lower here. ``python -m grafana.generate`` writes the thresholds in
+come unasked, our threshold for CPUs is lower. ``python -m grafana.generate`` writes the thresholds in
 `SERIES` to ``grafana/rules/thresholds.yml``, where a site may change what its alerts compare with.
 """
 
@@ -40,7 +40,7 @@ SPARED_SECS: Final = 3600.0
 
 
 class AlertSeries(NamedTuple):
-    """A threshold as a series ``site:NAME:threshold`` that alerts compare with.
+    """A series ``site:NAME:KIND`` that alerts use, most of them thresholds to compare with.
 
     `expression` defines it in PromQL.
     """

@@ -1,4 +1,4 @@
-"""What one run of a job was allocated and used on each of its nodes, with sums and shares. No I/O.
+"""What a job was allocated and used in one execution, by node, with sums and shares. No I/O.
 
 Sizes are in bytes, durations in seconds, times in Unix time. None is unknown. A share or a sum covers the
 nodes for which all of its terms are known.
@@ -116,7 +116,7 @@ class _Sum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobUse:
-    """What one run of a job was allocated and used, on all its nodes; None: unknown.
+    """What a job was allocated and used in one execution, on all its nodes; None: unknown.
 
     `info` has descriptive labels such as user and account. Times are in Unix time: `end_secs` is None while
     it runs, and `seen_until_secs` is that of the last sample. `wall_limit_secs` is +Inf if unlimited. `notes`

@@ -35,13 +35,13 @@ class Scraped(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Return whether each source but accounting has been read, or has failed, at least once."""
+        """Return whether each source, except accounting, has been read or has failed at least once."""
 
     def problems(self) -> Collection[str]:
         """Return a line for each source (the node, batch systems) that has not been read yet or fails."""
 
     def html(self, asked: AskedPage) -> str | None:
-        """Return the current page, None if the job asked for is not known."""
+        """Return the HTML page that is asked for, None if its job is not known."""
 
 
 class WebAnswer(NamedTuple):

@@ -26,7 +26,7 @@ _DOCUMENT = """<!DOCTYPE html>
 
 
 def documentation_routes() -> list[web.RouteDef]:
-    """Return the routes; each answers 404 where no pages are installed."""
+    """Return the routes of the documentation's pages, which answer 404 if the pages are not installed."""
     return [
         web.get("/docs", _index),
         web.get("/docs/", _index),

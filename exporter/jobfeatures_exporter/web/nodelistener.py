@@ -58,7 +58,11 @@ class NodeListener:
         self._secrets = read_secrets(self._secret_file)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a node with what the controller role knows of it. Raises Refused, which has a status."""
+        """Answer a node with what the controller role knows of its jobs.
+
+        Raises Refused for an unknown path or method, a wrong token, too many requests, or if there is no
+        answer for this node.
+        """
         name = request.path.removeprefix(PREFIX)
         if not request.path.startswith(PREFIX) or not is_host_name(name):
             raise Refused(404, "unknown path: nodes query /nodes/NAME")
@@ -88,7 +92,10 @@ class NodeListener:
 
 
 def read_secrets(path: str) -> tuple[bytes, ...]:
-    """Return the secrets in a file, from which the nodes' tokens are derived. Raises ConfigurationError."""
+    """Return the secrets in a file, from which the nodes' tokens are derived.
+
+    Raises ConfigurationError if the file cannot be read, or is malformed.
+    """
     try:
         return parse_secrets(read_private(path, MAX_FILE_BYTES), path)
     except OSError as error:

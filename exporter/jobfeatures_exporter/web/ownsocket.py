@@ -154,7 +154,10 @@ def _credentials(connection: socket.socket) -> tuple[int, int, int]:
 
 @contextlib.asynccontextmanager
 async def serving_own(path: str, own: OwnSocket) -> AsyncIterator[None]:
-    """Serve on a UNIX socket at `path` until the ``with`` block ends. Raises ConfigurationError."""
+    """Serve on a UNIX socket at `path` until the ``with`` block ends.
+
+    Raises ConfigurationError if the socket cannot be created.
+    """
     listening = _listen(path)
     limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
     table = ConnectionTable(limits)

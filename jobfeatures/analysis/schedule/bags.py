@@ -34,11 +34,12 @@ class Join(enum.Enum):
 def join_ends(
     log: ScheduleLog, laid: Chosen, part: UsersPart, ends: Array, by: Collection[Join]
 ) -> tuple[Array, Array]:
-    """Return each job's expected end after jobs were joined into bags, and the bag that each job is in.
+    """Join jobs into bags; return, for each job of `laid`, its bag's expected end and its bag.
 
-    `part` and `ends` hold the jobs of `laid` and their separate expected ends, in the same order; `by` names
-    the kinds of bags to form. The first array holds the bags' expected ends, in seconds since the log's time
-    zero. The second holds, as the bag's identifier, the index of one job of the bag. Raises ScheduleError.
+    `laid` are all jobs of the evaluated users, `part` holds the same jobs with their requests, and `ends`
+    their separate expected ends. `by` names the kinds of bags to form. Ends are in seconds since the log's
+    time zero. A bag is identified by the index of one of its jobs. Raises ScheduleError if an end is too late
+    for 64 bits.
     """
     users = np.repeat(np.arange(len(laid.users)), np.diff(laid.bounds))
     found = ends.copy()

@@ -69,7 +69,7 @@ class Chosen:
 def choose(log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[Filter] = ()) -> Chosen:
     """Return the jobs of a log that count in the figures and pass all `filters`.
 
-    `by` defines when a job arrives. There must be at least one such job.
+    `by` defines when a job arrives. At least one job must count and pass: the caller has to check that.
     """
     is_chosen, _, (arrival, start, end) = sift(log, by=by)
     position = np.flatnonzero(is_chosen & passing(log, filters))
@@ -94,10 +94,10 @@ def choose(log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[
 def sift(
     log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT
 ) -> tuple[Array, dict[str, int], tuple[Array, Array, Array]]:
-    """Find out which jobs of a log count in the figures; `by` defines when a job arrives.
+    """Return which jobs of a log count in the figures, and their times; `by` defines when a job arrives.
 
-    Returns three things: for each job whether it counts; the number of jobs that do not count, by reason; and
-    the arrays of all jobs' arrivals, starts and ends, in seconds since the log's time zero.
+    The result is: an array that says for each job whether it counts; the number of jobs that do not count, by
+    reason; and the arrays of all jobs' arrivals, starts and ends, in seconds since the log's time zero.
     """
     arrival = arrival_of(log, by)
     start, end = log.start, log.end
@@ -139,10 +139,9 @@ def _reasons(log: ScheduleLog, arrival: Array, start: Array, end: Array) -> Arra
 
 
 def why_none(skipped: Mapping[str, int]) -> str:
-    """Return a text that says why no job of a log counts, such as "holds no jobs".
+    """Return why no job of a log counts, as the end of a message "LOG: …", such as "holds no jobs".
 
-    `skipped` is the number of jobs by reason, as `sift` returns it. The text continues a sentence that begins
-    with the log's name.
+    `skipped` is the number of jobs that do not count, by reason, as `sift` returns it.
     """
     reported = [f"{count} × {REASONS[reason]}" for reason, count in skipped.items() if count]
     if not reported:
@@ -162,7 +161,7 @@ def passing(log: ScheduleLog, filters: Iterable[Filter]) -> Array:
 
 
 def stable_order(codes: Array, count: int) -> Array:
-    """Return the indices that sort codes (−1 to `count` − 1); equal codes keep their order."""
+    """Return the indices that sort an array of integers from −1 to `count` − 1; the sort is stable."""
     small = codes + 1
     return np.argsort(small.astype(np.uint16) if count < 2**16 - 1 else small, kind="stable")
 

@@ -109,7 +109,10 @@ def _against(base: Values, other: Values) -> Values:
 
 
 def describe_shares(whole: Whole, shares: Shares) -> Values:
-    """Return users' shares of one resource: the default, those of single users and groups, their source."""
+    """Return the total and the shares of one resource: the default, those of users and groups, the source.
+
+    "unknown_requests" counts the jobs whose request of the resource is unknown.
+    """
     present = set(whole.users)
     return {
         "default": plain(shares.resource, shares.default),

@@ -1,11 +1,11 @@
 """Computes the expected end time (EET) of a user's jobs from the user's share of a machine. Pure functions.
 
 Source: Tóth, Klusáček: "User-Aware Metrics for Measuring Quality of Parallel Job Schedules", Algorithm 1,
-which keeps the unused part of the share for every second. After the last arrival, the unused part never
-decreases with time. So it is kept as lanes: a lane is one unit of the share, and is free from some time on. A
-job uses as many lanes as it requests, first those that are free first. It uses each of these lanes from the
-time at which the lane is free (at the earliest from the job's arrival) until the job's end. Lanes that are
-free from the same time on are one entry of a heap, so that n jobs take O(n log n).
+which stores the unused part of the share for every second. After the last arrival, the unused part never
+decreases with time. So the share can be stored as lanes: a lane is one unit of the share, and is free from
+some time on. A job uses as many lanes as it requests, first those that are free first. It uses each of these
+lanes from the time at which the lane is free (at the earliest from the job's arrival) until the job's end.
+Lanes that are free from the same time on are one entry of a heap, so that n jobs take O(n log n).
 
 Requests and shares are whole numbers. Only their ratio matters, so fractions of a processor are passed as
 thousandths. Times are whole seconds, except in fluid mode, where they may be fractions.
@@ -21,7 +21,7 @@ Number = int | float
 
 
 class Mode(enum.Enum):
-    """Choices of how much of the share a job occupies in its last second, if it needs only part of it."""
+    """Choices of how much of the share a job occupies during the second in which its work ends."""
 
     LITERAL = "literal"  # the job has it all, as in line 9 of the algorithm
     EXACT = "exact"  # what the job does not need is left to the next ones
@@ -65,7 +65,7 @@ class Lanes:
     def has_spare(self, since: Number, until: Number, wanted: Number) -> bool:
         """Return whether at least `wanted` lane-seconds are free between the times `since` and `until`.
 
-        No job placed so far may have arrived after `since`.
+        A lane-second is one lane for one second. None of the placed jobs may have arrived after `since`.
         """
         left = self._free * max(0, until - since)
         if self._busy and self._busy[0][0] < until:
@@ -89,7 +89,7 @@ class Lanes:
 
         The jobs must be in order of arrival. A job whose request or runtime is 0 or less is expected to end
         when it arrives. A job that requests more than the whole share runs on the whole share, for longer.
-        Raises ShareError.
+        Raises ShareError for any other job if the share is 0.
         """
         busy, free = self._busy, self._free
         is_fluid, is_exact = self.mode is Mode.FLUID, self.mode is Mode.EXACT
@@ -153,7 +153,8 @@ def compute_chained(
     `preceding` holds for each job the index of the job that it follows, −1 for none. Such a job is taken to
     arrive when its think time (from `thinks`, in seconds) has passed since the expected end of the preceding
     job. If its think time is −1, it arrives at that expected end, but not before its own arrival. `demands`
-    holds for each resource the jobs' requests and the user's share. Raises ShareError.
+    holds for each resource the jobs' requests and the user's share; `mode` is that of `Lanes`. Raises
+    ShareError if a job requests a resource of which the share is 0.
     """
     asked = [(requests, Lanes(share, mode)) for requests, share in demands]
     followers: dict[int, list[int]] = {}

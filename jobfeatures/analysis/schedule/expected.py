@@ -57,10 +57,10 @@ def make_part(
     *,
     mode: Mode = Mode.LITERAL,
 ) -> UsersPart:
-    """Return users' jobs in the form from which `compute_part` computes their expected ends.
+    """Return a `UsersPart`, whose fields the arguments are; `compute_part` computes its jobs' expected ends.
 
-    Unless the mode is fluid, arrivals and runtimes are rounded up to whole seconds: if they were rounded
-    down, a job that started at once could appear to be late.
+    Unless `mode` is FLUID, arrivals and runtimes are rounded up to whole seconds: if they were rounded down,
+    a job that started at once could appear to be late.
     """
     if mode is not Mode.FLUID:
         arrivals, runtimes = _whole(arrivals), _whole(runtimes)
@@ -102,7 +102,8 @@ def _cut(part: UsersPart, first: int, last: int) -> UsersPart:
 def compute_part(part: UsersPart) -> Array:
     """Return when each job of a part is expected to end, in seconds since the log's time zero.
 
-    A job's expected end is the latest of those computed for the single resources. Raises ScheduleError.
+    A job's expected end is the latest of those computed for the single resources. Raises ScheduleError if a
+    job requests a resource of which its user's share is 0, or if an end is too late for 64 bits.
     """
     ends: Array = np.maximum.reduce([_compute(part, demand) for demand in part.demands])
     return ends
@@ -111,7 +112,7 @@ def compute_part(part: UsersPart) -> Array:
 def compute_all(parts: Sequence[UsersPart], *, tick: Tick | None = None) -> Array:
     """Return the expected ends of the jobs of all parts, one after another, in one array.
 
-    After each part, `tick` is called with the number of jobs in it. Raises ScheduleError.
+    After each part, `tick` is called with the number of jobs in the part. Raises as `compute_part` does.
     """
     found = []
     for part in parts:

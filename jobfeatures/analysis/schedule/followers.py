@@ -34,8 +34,9 @@ class Links(NamedTuple):
     def could_start(self, submit: Array, start: Array, before: Array) -> Array:
         """Return for each job the earliest time at which it could have started after the job that it follows.
 
-        `before` holds the ends of the followed jobs. The result is never later than the job's real start, and
-        is −1 where it is unknown. All times are in seconds since the log's time zero.
+        `submit` and `start` are the jobs' own times, `before` the ends of the jobs that they follow. All
+        times are in seconds since the log's time zero. The result is −1 where it is unknown, and never later
+        than the job's real start.
         """
         since = np.maximum(before + np.maximum(self.thinks, 0), submit)
         since = np.where(start >= 0, np.minimum(since, start), since)
@@ -44,15 +45,15 @@ class Links(NamedTuple):
     def select(self, which: Array) -> Links:
         """Return the links of the jobs at the indices `which`, as indices into this selection.
 
-        A link to a job outside the selection is dropped.
+        A link to a job that is not in `which` is dropped.
         """
         return Links(self.preceding[which], self.thinks[which]).among(which)
 
     def among(self, places: Array) -> Links:
-        """Return these links as indices into a selection of jobs, where the links belong to that selection.
+        """Renumber the links of selected jobs, which lead to indices in the log, as indices in the selection.
 
-        `places` holds the indices of the selected jobs in the whole log. A link to a job outside the
-        selection is dropped.
+        `places` holds the indices of the selected jobs in the log. A link to a job outside the selection is
+        dropped.
         """
         order = np.argsort(places, kind="stable")
         behind = np.append(places[order], UNKNOWN)  # the last: for jobs after all others
@@ -96,8 +97,7 @@ class LinkIndex:
     def find_links(self) -> int:
         """Find all links; call this once, after all jobs have been added.
 
-        Returns the number of links that are ignored: they lead to no job, to several jobs, or around a
-        circle.
+        Returns the number of links that are ignored: they lead to no job, to several jobs, or in a cycle.
         """
         tells = np.zeros(0, ASKED)
         found, is_forward = 0, False

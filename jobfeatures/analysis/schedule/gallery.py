@@ -40,9 +40,9 @@ class Gallery:
             raise ConfigurationError(FLAG, f"no such directory: {shown_name(os.path.dirname(path))}")
 
     def sketch(self, whole: Whole, store: Store) -> Sketch | None:
-        """Return a collector for the data to draw of a schedule that is being evaluated.
+        """Return an object that collects what is to be drawn, while the schedule `whole` is evaluated.
 
-        Returns None if no pictures are wanted. The collected data are kept in `store`.
+        Returns None if no pictures are wanted. The collected data are stored in `store`.
         """
         if self._path is None:
             return None

@@ -1,4 +1,4 @@
-"""Computes a heatmap of late jobs as numbers: one row per user, one column per span of time.
+"""Computes the table of numbers behind a heatmap of late jobs: a row per user, a column per span of time.
 
 Source: Tóth and Klusáček, section 3.3: "a 2D array of integers".
 """
@@ -47,7 +47,7 @@ class Cells:
     def add(self, chunk: Schedule, first_user: int) -> None:
         """Count the late jobs of some users.
 
-        `first_user` is the index of the first of these among all users.
+        `first_user` is the index of the first of these users among all users.
         """
         marks = make_marks(chunk)
         bounds = np.searchsorted(marks.user, np.arange(len(chunk.chosen.users) + 1)).tolist()

@@ -41,7 +41,7 @@ LARGEST_KIB: Final = 2**32  # 4 TiB
 class Labels(NamedTuple):
     """The users, groups, queues or partitions of jobs: `names[codes[i]]` is that of job i.
 
-    A code of −1 means unknown. `numbers`, where known, holds a number for each name.
+    A code of −1 means unknown. `numbers` holds the number by which `Spooled` stores each name.
     """
 
     codes: Array
@@ -58,8 +58,8 @@ class ScheduleLog:
     `memory_kib` is the whole job's requested memory, else the used one. Tasks of one job array have the same
     value in `arrays`, jobs of one workflow in `workflows`. `could_start` is when a job could have started
     after the job that it follows. `totals` are the machine's resources. `unreadable` and `folded` count
-    records that were skipped, or merged into others. `places` are the jobs' indices in the log if they are in
-    another order here; entries with the same value in `ids` may be the same job.
+    records that were skipped, or merged into others. `places`, if not None, are the jobs' indices in the log:
+    the arrays are then in another order. Entries with the same value in `ids` may be the same job.
     """
 
     name: str
@@ -96,8 +96,8 @@ class ScheduleLog:
 def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> ScheduleLog:
     """Convert columns of a log in the Standard Workload Format to arrays; links between jobs are not set.
 
-    Memory is per processor in this format, unless `meaning` says otherwise. The parts of a job that was
-    swapped out are joined. Times are seconds since the log's time zero.
+    Memory is per processor in this format, unless `meaning` says otherwise. A job that was swapped out, and
+    so has several rows, becomes one entry. Times are seconds since the log's time zero.
     """
     header = columns.header
     meaning = settle_cpu_time_meaning(meaning or Meaning(), header)
@@ -145,7 +145,7 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
 def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
     """Return SWF columns with one row per job, and for how many seconds each job was swapped out.
 
-    The parts of a job that was swapped out are joined into one row.
+    In SWF, a job that was swapped out has several rows; these are joined.
     """
     header, table = columns.header, columns.columns
     if not (is_preempted(header) and np.isin(table["status"], list(PARTIAL)).any()):
@@ -164,8 +164,8 @@ def from_records(
 ) -> ScheduleLog:
     """Convert job records, one per job, to arrays; links between jobs are not set.
 
-    `zero` is the log's time zero in epoch seconds; None means the first submission. `notes` holds what was
-    counted while the records were read.
+    `zero` is the log's time zero in epoch seconds; None means the first submission. `notes` are the counts of
+    rejected, merged and unreadable records, which the log then reports.
     """
     notes = notes or Notes()
     if zero is None:
@@ -210,7 +210,7 @@ def from_records(
 
 
 def with_links(log: ScheduleLog, thinks: Array, places: Array, ends: Array) -> ScheduleLog:
-    """Return a log with the links from each job to the job that it follows.
+    """Return a copy of `log` with `links`, which say which job each job follows, and with `could_start`.
 
     `thinks` are think times in seconds. `places` are the followed jobs' indices in the whole log, and `ends`
     their ends in seconds since the log's time zero.
@@ -232,7 +232,7 @@ def _runtime(job: JobRecord) -> Number:
 
 
 def is_preempted(header: Header) -> bool:
-    """Return whether a log's header says that a preempted job has one line for each of its parts."""
+    """Return whether an SWF header says that a job that was swapped out has a line for each time it ran."""
     return header.readable(Header.preemption) in {Preemption.YES, Preemption.DOUBLE}
 
 

@@ -58,8 +58,9 @@ def read_log(
 ) -> ScheduleLog:
     """Return the jobs of a log file (`-`: standard input) as arrays.
 
-    If `kind` is None, the format is determined from the content. `zone` is the time zone of local times in
-    the log; `meaning` says how fields of an SWF log are meant. Raises LogFileError, ParseError, KindError.
+    `kind` is the name of the log's format; if it is None, the format is determined from the content. `zone`
+    is the time zone of local times in the log; `meaning` is for SWF, see `Meaning`. Raises LogFileError if
+    the file cannot be read, KindError if its format is unclear, ParseError if the content is unusable.
     """
     with as_file(name) as path:
         [log] = Pieces([(name, path)], kind, zone, meaning, most=sys.maxsize).logs()
@@ -95,9 +96,9 @@ class Pieces:
         self._only: list[Read] = []
 
     def reads(self) -> Iterator[Read]:
-        """Yield the pieces in order, each with what it was read from.
+        """Yield the pieces in order, each with the SWF columns or the records from which it was made.
 
-        Raises what `read_log` raises, and SpillError.
+        Raises what `read_log` raises, and SpillError if temporary data cannot be stored on disk.
         """
         if self._only:
             yield from self._only

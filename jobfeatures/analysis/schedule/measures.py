@@ -20,7 +20,7 @@ QUANTILES: Final = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 
 class Measures(NamedTuple):
-    """Arrays over jobs: wait and response in seconds, slowdown and bounded slowdown.
+    """Arrays over jobs: wait and response in seconds, slowdown and bounded slowdown; see `measure`.
 
     The slowdown of a job whose runtime is 0 is NaN.
     """
@@ -115,10 +115,10 @@ def _quantiles(ordered: Array, firsts: Array, sizes: Array) -> Array:
 
 
 def compute_steps(begins: Array, ends: Array, weights: Array | None, edges: Array) -> Array:
-    """Return, for each interval between `edges`, the average total weight of the items present in it.
+    """Return, for each interval of `edges`, the average over time of a total such as processors in use.
 
-    Item i is present from `begins[i]` to `ends[i]`; the average is over time. `edges` are equally spaced.
-    Time outside them is ignored. Without `weights`, each item has weight 1.
+    Item i (a job) adds `weights[i]`, or 1 without `weights`, to the total from `begins[i]` to `ends[i]`.
+    `edges` are the boundaries of equally long intervals; time outside them is ignored.
     """
     width = (edges[-1] - edges[0]) / (len(edges) - 1)
     found: Array = (_area(begins, weights, edges) - _area(ends, weights, edges)) / width

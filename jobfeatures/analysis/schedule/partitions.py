@@ -36,7 +36,10 @@ ARRAYS: Final = (*TIMES, "runtime", "is_cancelled", "cpus", "memory_kib", "gpus"
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Connect to the Dask scheduler at an address, and yield a client. Raises ConfigurationError."""
+    """Connect to the Dask scheduler at an address, and yield a client.
+
+    Raises ConfigurationError if no scheduler answers there, or if Dask is not installed.
+    """
     need("distributed", "--dask", "Dask", "analysis,dask")
     from distributed import Client
 
@@ -88,8 +91,8 @@ def collect_jobs(name: str, logs: Sequence[ScheduleLog], options: Options) -> Sp
 def start_evaluation(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str]) -> Whole:
     """Create the evaluation of the whole log from facts about all of its jobs, without the jobs.
 
-    `held` are the sets of users with these facts: totals, users and peak use. Each set is evaluated with
-    them.
+    `held` has an entry for each set of users, with totals, users and peaks of use, but without the jobs. `by`
+    names fields whose values get figures of their own.
     """
     found = spool(name, [], options)
     for each in held:
@@ -110,7 +113,7 @@ def split_by_user(log: ScheduleLog, shift_secs: int, chunks: int) -> list[Schedu
     """Split the jobs of one file into `chunks` logs, so that all jobs of a user are in the same log.
 
     `shift_secs` is added to all times. Users, groups and the like get the same numbers on all machines. Jobs
-    of unknown users, and facts about the whole file, go into the first log.
+    of unknown users go into the first log; so do warnings and counts about the whole file.
     """
     labels = {field: getattr(log, field) for field in FIELDS}
     numbers = {field: [digest(name) >> 1 for name in each.names] for field, each in labels.items()}

@@ -45,9 +45,9 @@ BLUR_SECS: Final = 1e-6  # largest rounding error of doubles in fluid mode
 class Options:
     """The settings of an evaluation.
 
-    They are the resources and the users' shares of them, the mode of computing expected ends, and which
-    moment counts as a job's arrival. `filters` select jobs; `join` names what joins jobs into bags with one
-    expected end.
+    Expected ends are computed for each of `resources`, with shares by `rules`, and by the `mode` of `Lanes`.
+    `arrival` chooses the moment at which a job arrives. `filters` select jobs. `join` names the kinds of bags
+    (jobs with one common expected end) to form.
     """
 
     resources: tuple[str, ...] = (CPU,)
@@ -62,7 +62,7 @@ class GroupResult(NamedTuple):
     """Figures of the jobs of one user, group, queue or partition; times are in seconds.
 
     `violated` is the number of jobs that ended after their expected end, `tardiness` their total delay, and
-    `weighted_tardiness` the same weighted by processors. `waited_secs` is the total waiting time.
+    `weighted_tardiness` the sum of delay × processors. `waited_secs` is the total waiting time.
     """
 
     jobs: int
@@ -80,7 +80,7 @@ class GroupResult(NamedTuple):
 
 
 class Bags(NamedTuple):
-    """Counts of bags, of the jobs in them, and of late jobs.
+    """Counts of bags, of the jobs in them, and (`violated`) of bags with a late job.
 
     A bag is two or more jobs with one expected end.
     """
@@ -174,9 +174,10 @@ class Schedule:
         return compute_measures(chosen.arrival, chosen.start, chosen.end, chosen.runtime)
 
     def steps(self, edges: Array) -> dict[str, Array]:
-        """Return each resource's mean use, and the mean queue length, in each interval between `edges`.
+        """Return the mean use of each resource, and the mean queue length, in each interval between `edges`.
 
-        The arrays are by the name of the quantity. `edges` are in seconds since the log's time zero.
+        The keys are "cpu", "memory", "gpu" and "queue"; a resource that the log does not report is absent.
+        `edges` are in seconds since the log's time zero.
         """
         chosen = self.chosen
         found = {QUEUE: compute_steps(chosen.arrival, chosen.start, None, edges)}
@@ -236,8 +237,9 @@ def evaluate(
 ) -> Schedule:
     """Compute the expected ends of a log's jobs by the users' shares, and return the evaluated jobs.
 
-    `tick` is called with numbers of jobs done. `lanes` is given for one user whose jobs are evaluated in
-    several calls: by resource, the share as the user's earlier jobs have left it. Raises ScheduleError.
+    `tick` is called with the number of jobs done since its last call. `lanes` is given for one user whose
+    jobs are evaluated in several calls: the state of the share of each resource, which is updated. Raises
+    ScheduleError if the log does not report a resource, or as `compute_part` does.
     """
     chosen = choose(log, by=options.arrival, filters=options.filters)
     laid = _all_of_users(log, options, chosen)
@@ -277,7 +279,7 @@ def requests_of(log: ScheduleLog, resource: str) -> Array | None:
 
 
 def asked(log: ScheduleLog, resource: str) -> Array:
-    """Return each job's request of a resource (memory in KiB). Raises ScheduleError if there are none."""
+    """Return each job's request of a resource (memory in KiB); ScheduleError if the log reports none."""
     requests = requests_of(log, resource)
     if requests is None:
         raise ScheduleError(f"{log.name}: the log does not report the {resource} that jobs requested")
@@ -299,7 +301,7 @@ def held_weights(requests: Array, lasted: Array, runtime: Array) -> Array:
 
 
 def product(weights: Array, values: Array) -> Array:
-    """Return weight × value for each job, as Python integers if a product may not fit into 64 bits."""
+    """Return `weights` × `values`, element by element; Python integers if one may not fit into 64 bits."""
     if not len(values):
         return values
     if values.dtype.kind == "i" and int(weights.max()) * int(values.max()) >= MOST:

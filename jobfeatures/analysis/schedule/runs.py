@@ -62,7 +62,7 @@ class Store(Folder):
         self._count = 0
 
     def write(self, rows: Array) -> Run:
-        """Store rows that are already sorted, and return them as a run. Raises SpillError."""
+        """Store rows that are already sorted, and return them as a run; SpillError if the disk is full."""
         self._room_bytes -= rows.nbytes
         if self._room_bytes >= 0:
             return Run(rows, "", rows.dtype, 0, len(rows))
@@ -87,9 +87,9 @@ class Store(Folder):
         return [run.part(low, high) for low, high in pairwise(bounds)]
 
     def write_events(self, begins: Array, ends: Array, weights: Array) -> Run:
-        """Store the changes of a total to which each item adds its weight from its begin to its end.
+        """Store when a total changes, such as that of processors in use, so that `peak_of` finds its maximum.
 
-        `peak_of` computes the largest value of this total.
+        Item i (a job) adds `weights[i]` to the total from `begins[i]` to `ends[i]`.
         """
         lasts = ends > begins
         each = weights[lasts].astype(float)
@@ -119,7 +119,7 @@ class Columns:
         self._maps: list[mmap.mmap] = []
 
     def add(self, name: str, values: Array) -> None:
-        """Append numbers to a column. Raises SpillError."""
+        """Append numbers to a column; SpillError if the disk is full."""
         whole = np.ascontiguousarray(values, np.int64)
         if self._folder is None:
             self._parts[name].append(whole)
@@ -148,16 +148,17 @@ class Columns:
             each.madvise(mmap.MADV_DONTNEED)
 
     def parts(self, *columns: Array) -> Iterator[list[Array]]:
-        """Yield the columns block by block: each time, the same rows of each column."""
+        """Yield the columns in blocks of rows; a block is a list with the same rows of each column."""
         for first in range(0, len(columns[0]), AT_ONCE):
             yield [each[first : first + AT_ONCE] for each in columns]
             self.release()
 
 
 def merge(runs: Sequence[Run], at_once: int | None = None, key: str = "key") -> Iterator[Array]:
-    """Yield the rows of all runs, sorted by `key`, in blocks.
+    """Yield the rows of all runs, sorted by their field `key`, in blocks.
 
-    Rows with equal keys keep the order of the runs.
+    Rows with equal keys keep the order of the runs. About `at_once` rows are in memory at a time (None:
+    AT_ONCE).
     """
     window = max(1, (at_once or AT_ONCE) // max(1, len(runs)))
     heads = [run.read(0, window) for run in runs]
@@ -180,7 +181,7 @@ def merge(runs: Sequence[Run], at_once: int | None = None, key: str = "key") -> 
 
 
 def peak_of(runs: Sequence[Run]) -> float:
-    """Return the largest total weight at any time; `runs` come from `Store.write_events`."""
+    """Return the largest value of the total whose changes `Store.write_events` has stored in `runs`."""
     level, peak = 0.0, 0.0
     for block in merge(runs):
         levels = level + np.cumsum(block["change"])

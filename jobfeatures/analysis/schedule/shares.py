@@ -71,7 +71,7 @@ class Shares:
     def scaled_share(self, user: str, scale: int) -> int:
         """Return a user's share in processors, GPUs or KiB, multiplied by `scale`.
 
-        With the value of the property `scale`, or a multiple of it, the result is exact.
+        It is exact if the argument is a multiple of the property `scale`, else rounded down.
         """
         return int(self.of(user) * scale / Fraction(STEPS[self.resource]))
 
@@ -93,8 +93,10 @@ def make_shares(
 ) -> Shares:
     """Compute the users' shares of a resource by the configured rules.
 
-    `total` is the machine's amount in steps; unless the rules have a default, it is divided by the number
-    `all_users`. `groups_of` holds the groups of each user; it may be empty if no group has a share.
+    `total` is the machine's amount (thousandths of a CPU or GPU, or KiB), unless the rules give one;
+    `total_from` says where it comes from. If the rules have no default share, the default is the total ÷
+    `all_users`, the number of users. `groups_of` holds the groups of each user; it may be empty if no group
+    has a share.
     """
     if resource in rules.totals:
         total, total_from = rules.totals[resource], "given"
@@ -119,7 +121,10 @@ def make_shares(
 
 
 def plain(resource: str, amount: int | Fraction) -> int | float:
-    """Convert an amount in steps to processors, GPUs or KiB, such as 1.5; a whole number becomes an int."""
+    """Convert thousandths of a CPU or GPU to CPUs or GPUs, such as 1.5; memory remains in KiB.
+
+    A whole number becomes an int.
+    """
     found = Fraction(amount, STEPS[resource])
     return found.numerator if found.denominator == 1 else float(found)
 
@@ -142,10 +147,10 @@ def split_list(text: str) -> list[tuple[str, list[str]]]:
 
 
 def parse_amounts(key: str, text: str, resources: Sequence[str]) -> Amounts:
-    """Parse amounts such as ``cpu=4,memory=16GiB`` into steps, by resource. Raises ConfigurationError.
+    """Parse amounts such as ``cpu=4,memory=16GiB``; return them by resource, as `parse_amount` does.
 
-    A number without a name is an amount of the first of `resources`. `key` is the setting's name, for
-    messages.
+    A number without a name is an amount of the first of `resources`. Raises ConfigurationError, which names
+    the setting `key`, for a malformed amount or any other resource.
     """
     found: Amounts = {}
     for name, values in split_list(text):
@@ -160,9 +165,10 @@ def parse_amounts(key: str, text: str, resources: Sequence[str]) -> Amounts:
 def parse_shares_of(
     key: str, texts: Iterable[str], resources: Sequence[str]
 ) -> tuple[dict[str, Amounts], ...]:
-    """Parse shares of users and groups, such as ``alice=4,group:staff=20,bob=cpu:2``, into steps.
+    """Parse shares of users and groups, such as ``alice=4,group:staff=20,bob=cpu:2``.
 
-    Returns two dictionaries, of users and of groups. Raises ConfigurationError.
+    Returns the amounts of users, and those of groups, by name; an amount is as `parse_amount` returns it.
+    Raises ConfigurationError, which names the setting `key`, for anything malformed.
     """
     users: dict[str, Amounts] = {}
     groups: dict[str, Amounts] = {}
@@ -182,10 +188,10 @@ def parse_shares_of(
 
 
 def parse_filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
-    """Parse filters such as ``queue=long``. Raises ConfigurationError.
+    """Parse filters such as ``queue=long,short`` or ``user!=bob``.
 
     Returns a dictionary. A key is a pair of the field and whether its values are excluded; a value is the set
-    of the field's values.
+    of the field's values. Raises ConfigurationError for an unknown field.
     """
     found: dict[tuple[str, bool], set[str]] = {}
     for text in texts:
@@ -198,9 +204,9 @@ def parse_filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
 
 
 def parse_words(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Parse a list of words that must all be in `known`; repeated words are dropped.
+    """Parse a comma-separated list of words; repeated words are dropped.
 
-    Raises ConfigurationError.
+    Raises ConfigurationError, which names the setting `key`, for a word that is not in `known`.
     """
     found = dict.fromkeys(word.strip() for word in text.split(","))
     for word in found:
@@ -210,10 +216,10 @@ def parse_words(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_amount(key: str, text: str, resource: str) -> int:
-    """Parse one amount of a resource into steps, rounded down.
+    """Parse one amount of a resource; return thousandths of a CPU or GPU, or KiB of memory, rounded down.
 
-    An amount is a number with at most three decimals, or, of memory, a size with a unit. A size without a
-    unit is refused, because kibibytes and bytes are both usual. Raises ConfigurationError.
+    An amount is a number with at most three decimals, or, of memory, a size with a unit: without one it could
+    be in kibibytes or bytes. Raises ConfigurationError, which names the setting `key`, for any other text.
     """
     if resource == MEMORY:
         if text.isdigit() and text.strip("0"):

@@ -49,9 +49,9 @@ class SpooledNames:
 
 
 class Spooled:
-    """The jobs of a log that count in the figures, in a store, and facts about all of them.
+    """The jobs of a log that count in the figures, in a store, and summary data on the log.
 
-    The facts are those that every evaluation needs, such as totals and the names of users.
+    Summary data are what every evaluation needs: counts, totals, users, peaks of use.
     """
 
     def __init__(self, name: str, store: Store, options: Options) -> None:
@@ -74,10 +74,7 @@ class Spooled:
         self._parts: list[tuple[Run, Array, Array]] = []  # rows, users, and where each begins
 
     def add(self, log: ScheduleLog) -> None:
-        """Store the jobs of one piece of the log, and the facts about the piece.
-
-        Only jobs that count in the figures are stored.
-        """
+        """Store the jobs of one piece of the log that count in the figures, and add to the summary data."""
         options = self.options
         self.has_eligible |= log.eligible is not None
         is_counted, skipped, (arrival, start, end) = sift(log, by=options.arrival)
@@ -125,7 +122,7 @@ class Spooled:
             self.last = max(self.last, end[is_shown].max().item())
 
     def absorb(self, other: Spooled) -> None:
-        """Add the facts about the jobs of `other`, such as counts and totals, but not the jobs themselves.
+        """Add the summary data of `other`, such as counts and totals, but not its jobs.
 
         Both must use the same numeric keys for the same users.
         """
@@ -150,7 +147,7 @@ class Spooled:
             self._weights[what] = np.result_type(self._weights.get(what, kind), kind)
 
     def without_jobs(self) -> Spooled:
-        """Return a copy with only the facts about the jobs, small enough to be sent to other processes."""
+        """Return a copy with only the summary data, small enough to be sent to other processes."""
         found = Spooled(self.name, self.store, self.options)
         found.absorb(self)
         return found
@@ -230,7 +227,7 @@ class Spooled:
     def make_log(self, parts: Sequence[Array]) -> ScheduleLog:
         """Convert stored rows to a log.
 
-        Without rows, the log has no jobs, but holds the facts about all jobs.
+        Without any array, the log has no jobs; it holds the names of all users, the totals and the warnings.
         """
         rows = np.concatenate(parts or [_NONE])
         if self._is_moved:
@@ -250,7 +247,7 @@ class Spooled:
 def spool(name: str, pieces: Iterable[ScheduleLog], options: Options, store: Store | None = None) -> Spooled:
     """Store the jobs of a log that is given in pieces; the pieces must have the same time zero.
 
-    Without a `store`, the jobs are kept in memory. Raises ScheduleError, SpillError.
+    Without a `store`, the jobs are stored in memory. Raises SpillError if they cannot be stored on disk.
     """
     found = Spooled(name, store or Store(sys.maxsize), options)
     for piece in pieces:

@@ -96,7 +96,7 @@ class CombinedResults:
                 groups[name].append((group, [each[places[name]] for each in runs]))
 
     def join(self, other: CombinedResults) -> None:
-        """Add the results for other users; no user may be in both."""
+        """Add the results in `other`; no user may be in both."""
         self.users += other.users
         self.jobs += other.jobs
         self.violated += other.violated
@@ -169,7 +169,7 @@ class Whole:
         self._finish()
 
     def part(self, spooled: Spooled) -> CombinedResults:
-        """Evaluate only the users in `spooled`, and return their results, for `join`."""
+        """Evaluate only the users in `spooled`, and return their results, to be passed to `join`."""
         found = CombinedResults(self._by)
         for _ in self._evaluate_chunks(spooled, found):
             del _  # else two are in memory at once
@@ -224,7 +224,10 @@ class Whole:
         self.use = self.use_of(found.steps)
 
     def use_of(self, steps: dict[str, Array]) -> dict[str, Use]:
-        """Return total, peak and mean use over time of each resource; `steps` holds sums from `add_steps`."""
+        """Return total, peak and mean use over time of each resource.
+
+        `steps` holds the mean use in each interval, summed by `add_steps` over all users.
+        """
         shown = "shown" if self.options.filters else "all"
         shares = {each.resource: each for each in self.shares}
         found: dict[str, Use] = {}
@@ -251,7 +254,7 @@ class Whole:
 
 
 def add_steps(sums: dict[str, Array], steps: dict[str, Array]) -> None:
-    """Add arrays of values over time, by quantity, to the arrays in `sums`, which is changed in place."""
+    """Add each array in `steps` (values over time, from `Schedule.steps`) to its namesake in `sums`."""
     for what, means in steps.items():
         sums[what] = sums.get(what, 0) + means
 

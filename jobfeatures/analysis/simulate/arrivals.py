@@ -89,7 +89,7 @@ class Arrivals:
             each = self._beside[each]
 
     def take(self, now: int) -> int:
-        """Let the jobs arrive whose arrival is at the time `now`; return how many have arrived so far."""
+        """Let the jobs arrive that are due at the time `now`; return how many have arrived in all."""
         first = self._next
         while (soonest := self._time_of_next()) == now:
             self._next += 1

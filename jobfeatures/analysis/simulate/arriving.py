@@ -36,10 +36,11 @@ from jobfeatures.joblogs.spill import DiskSorter
 
 
 class Arriving(NamedTuple):
-    """A log's jobs in order of arrival, which can be read repeatedly, and the facts about the log.
+    """A log's jobs in order of arrival (if some follow others, in the log's order); can be read repeatedly.
 
-    `reads` returns the jobs in pieces. `is_linked` says whether some jobs follow others. `store` holds the
-    jobs, or is None if they are in memory.
+    `log` holds totals, counts and warnings, and the jobs too if they fit into one piece; `reads` returns the
+    jobs in pieces. `is_linked` says whether some jobs follow others. `store` holds the jobs, or is None if
+    they are in memory.
     """
 
     log: ScheduleLog
@@ -74,8 +75,9 @@ class Arriving(NamedTuple):
 def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible: bool) -> Arriving:
     """Read the jobs of a log in order of arrival, or in the log's order if some jobs follow others.
 
-    `by_eligible` says that a job arrives when it becomes eligible, not when it is submitted. Raises what
-    `read_log` raises, and SpillError.
+    `by_eligible` says that a job arrives when it becomes eligible, not when it is submitted. Data that do not
+    fit into memory go to `store`; `sort` sorts records. Raises what `read_log` raises, and SpillError if the
+    disk is full.
     """
     reads = pieces.reads()
     head = [next(reads)]

@@ -58,8 +58,8 @@ class Backfill:
     def next_lapse(self, now: int) -> float:
         """Return when the next running job reaches its estimated runtime; infinity if none will.
 
-        From then on the job may end at any time. Until then, no job that was refused fits beside the
-        reservation.
+        A job that has reached its estimate may end at any time, so the reservation then changes. Until then,
+        a job that could not start before the head of the queue still cannot.
         """
         place = bisect_left(self._running, (now + 1, 0))
         return self._running[place][0] if place < len(self._running) else FOREVER
@@ -67,8 +67,8 @@ class Backfill:
     def fill(self, now: int, head: int, behind: int, start: Callable[[int], None]) -> None:
         """Start all jobs that may start before the waiting job `head`, in the order of the queue.
 
-        `behind` is the number of jobs that have arrived. `start` is called with each job that was placed. If
-        `head` is WAITING, no job waits.
+        `behind` is the number of jobs that have arrived. `start` is called with each job that starts. If
+        `head` is WAITING, no job is in the queue.
         """
         if head == WAITING:
             self._known = behind

@@ -30,8 +30,9 @@ def simulate(
     """Simulate the jobs on a machine; return when each job starts, in ticks.
 
     Each job must fit on the empty machine. `ticks` is the number of ticks per second; times in `rules` are in
-    seconds. A user's usage is multiplied by the user's weight in `weights`. `blank` allocates a column of one
-    number per job, all `WAITING`.
+    seconds. Under fairshare, a user's usage is multiplied by the user's entry in `weights`, which is smaller
+    the larger the share. `blank` allocates a column of as many numbers as it is told, all `WAITING`.
+    `progress` is called with the number of jobs that have arrived since its last call.
     """
     runtimes = jobs.runtimes
     starts = blank(len(runtimes))

@@ -42,11 +42,11 @@ class Processors:
         return size <= self._free
 
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
-        """Compute when a waiting job can start if running jobs end at their estimates: its shadow time.
+        """Return when a waiting job can start if running jobs end at their estimates: its shadow time.
 
         `running` holds pairs of estimated end and job, sorted. An estimate that has passed counts as now,
-        because the job may end at any time. The processors that will be free beside the job then are kept as
-        the spare.
+        because the job may end at any time. The processors that the job will leave free at its shadow time
+        are recorded as the spare, for `has_spare` and `take_spare`.
         """
         sizes, wanted = self.sizes, self.sizes[job]
         free, shadow = self._free, now
@@ -117,7 +117,7 @@ def count_parts(free: Free, shape: Shape, most: int) -> int:
 
 
 def place_first_fit(frees: Sequence[Free], shape: Shape) -> Placed | None:
-    """Place all parts of a job on nodes, which are filled in the given order.
+    """Place all parts of a job on nodes with the free resources `frees`, filling them in the given order.
 
     Returns pairs of node index and number of parts, or None if not all parts fit.
     """
@@ -193,7 +193,7 @@ class Nodes:
         return shadow
 
     def has_spare(self, size: int) -> bool:
-        """Return whether a job of the shape with index `size` can start now and pass the shadow time.
+        """Return whether a job of the shape with index `size` can start now and run beyond the shadow time.
 
         The shadow time is the start of the reservation that `reserve` made.
         """

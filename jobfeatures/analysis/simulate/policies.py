@@ -1,7 +1,7 @@
 """Implements the simulated scheduling policies: queues that determine which waiting job is next. Pure.
 
-Every arriving job is added to the queue, in order of arrival. A job is no longer in the queue once it has a
-start, wherever it stood.
+Every arriving job is added to the queue, in order of arrival. A job leaves the queue when it starts, also if
+jobs in front of it still wait.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Fairshare(NamedTuple):
 
 
 def parse_policies(key: str, text: str) -> tuple[Policy, ...]:
-    """Parse a list of policies, or the word all, into distinct policies. Raises ConfigurationError.
+    """Parse a comma-separated list of policies, or the word all; repeated policies are dropped.
 
-    `key` is the setting's name, for messages.
+    Raises ConfigurationError, which names the setting `key`, for an unknown policy.
     """
     if text == ALL:
         return tuple(Policy)
@@ -196,11 +196,14 @@ class FairQueue:
         self._running += rate
 
     def next_refresh(self) -> float:
-        """Return the time of the next refresh that may change the order of waiting jobs; else infinity."""
+        """Return the time of the next periodic update of the users' order.
+
+        It is infinity if no job runs, or if fewer than two users have waiting jobs: the order cannot change.
+        """
         return FOREVER if not self._running or len(self._here) < 2 else self.refresh_from(self._now + 1)
 
     def refresh_from(self, at: int) -> int:
-        """Return the time of the first refresh that is not before `at`."""
+        """Return the time of the first periodic update of the users' order that is not before `at`."""
         return self._first - (self._first - at) // self._refresh * self._refresh
 
     def pass_to(self, now: int, *, inclusive: bool) -> None:

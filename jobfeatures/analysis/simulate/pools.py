@@ -40,9 +40,9 @@ def one_pool(processors: int) -> Pool:
 
 
 def parse_processors(key: str, text: str) -> Pool:
-    """Parse a number of processors, and return a machine with as many. Raises ConfigurationError.
+    """Parse a number of processors, and return a machine with as many.
 
-    `key` is the setting's name, for messages.
+    Raises ConfigurationError, which names the setting `key`, for any other text.
     """
     if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 10 and 1 <= int(text) <= MOST_OF_A_KIND):
         raise ConfigurationError(key, f"not a number from 1 to {MOST_OF_A_KIND}: {shown(text)}")
@@ -52,7 +52,7 @@ def parse_processors(key: str, text: str) -> Pool:
 def parse_nodes(key: str, text: str) -> Pool:
     """Parse the description of a machine of nodes, such as ``7x80cpu,504GB,4gpu;…`` (GB is 1024³ bytes).
 
-    `key` is the setting's name, for messages. Raises ConfigurationError.
+    Raises ConfigurationError, which names the setting `key`, for a malformed description or too many nodes.
     """
     nodes: list[Node] = []
     kinds = [kind.strip() for kind in text.split(";")]

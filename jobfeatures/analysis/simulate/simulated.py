@@ -21,9 +21,10 @@ KEPT: Final = ("arrays", "workflows", "is_cancelled", "cpus", "memory_kib", "gpu
 def make_logs(
     log: ScheduleLog, pieces: Iterable[ScheduleLog], workload: Workload, outcome: Outcome, name: str
 ) -> Iterator[ScheduleLog]:
-    """Yield a simulated schedule as a log called `name`, in the pieces of the original log.
+    """Yield a simulated schedule as a log called `name`, one item for each piece of the original log.
 
-    Only jobs that were simulated are included.
+    `outcome` is the result of simulating `workload`, which was made from the original log: `log` and its
+    `pieces`. Only jobs that were simulated are included.
     """
     first, ticks, jobs = 0, workload.ticks, workload.jobs
     warnings: tuple[str, ...] = (*log.warnings, *remarks(workload))

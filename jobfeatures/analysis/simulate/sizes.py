@@ -1,4 +1,4 @@
-"""Represents the sizes of jobs as numbers, and finds jobs that are too large for a machine. Needs numpy."""
+"""Represents jobs' requests as numbers, and finds jobs that are too large for a machine. Needs numpy."""
 
 from __future__ import annotations
 

@@ -100,10 +100,11 @@ def swf_lines(
     about: Sequence[tuple[str, str]],
     store: Store | None = None,
 ) -> Iterator[str]:
-    """Yield the lines of the simulated schedule of a log that was read as columns of SWF, without newlines.
+    """Yield the lines of a simulated schedule, without newlines, if the original log was in SWF.
 
-    They are in order of submission; if jobs follow others, they are sorted in the `store`. Job numbers are
-    kept if all are unique and positive. `about` holds the header comments, from `describe`.
+    `pieces` returns the original log in pieces. Lines are in order of submission; if jobs follow others, they
+    are sorted in the `store`. Job numbers are kept if all are unique and positive. `about` holds the header
+    comments, from `describe`.
     """
     headers: list[Header] = []
     last, different, are_numbers = 0, NumberSet(), True
@@ -171,9 +172,10 @@ def record_lines(
     about: Sequence[tuple[str, str]],
     sort: Sorter = sort_in_memory,
 ) -> Iterator[str]:
-    """Yield the lines of the simulated schedule of a log that was read as records, without newlines.
+    """Yield the lines of a simulated schedule, without newlines, if the original log was not in SWF.
 
-    `about` holds the header comments, from `describe`.
+    `reads` returns the original log in pieces; `sort` sorts its records. `about` holds the header comments,
+    from `describe`.
     """
     header = [f"{label}: {value}" for label, value in about]
     parts = zip(reads(), _parts(workload, outcome), strict=True)

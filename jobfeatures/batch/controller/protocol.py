@@ -123,7 +123,7 @@ def _notice(found: Any) -> NodeNotice | None:
 def parse_secrets(content: bytes, source: str) -> tuple[bytes, ...]:
     """Return the 1 to 4 secrets in a file, one per line, each of at least 32 bytes; the first signs tokens.
 
-    `source` names the file in errors. Raises ParseError.
+    `source` names the file in errors. Raises ParseError for any other content.
     """
     found = [line.strip() for line in content.splitlines() if line.strip()]
     for number, secret in enumerate(found, 1):

@@ -172,9 +172,9 @@ class ControllerSource(PolledSource):
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return this node's jobs, as the controller role reports them.
 
-        While it does not answer, one of the jobs in `seen` (with processes here) and `claimed` (with a
-        published directory or an empty control group) may be queried. Raises SourceError if neither gives an
-        answer.
+        While it does not answer, one of the jobs in `seen` (with processes on this node) and `claimed` (with
+        a published directory or an empty control group) may be queried. Raises SourceError if neither gives
+        an answer.
         """
         try:
             table = self._client.ask()

@@ -4,7 +4,7 @@ This node's jobs are read from the spool directory of its execution daemon, whic
 holds nearly everything that is reported; ``qstat`` is queried for the rest,
 about these jobs only. The controller role queries ``qstat`` and ``qhost``.
 
-Each array task is a separate job here, ``JOB.TASK``: several may run on one node.
+This program treats each array task as a separate job, ``JOB.TASK``: several may run on one node.
 """
 
 from __future__ import annotations

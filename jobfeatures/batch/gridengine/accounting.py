@@ -67,9 +67,9 @@ def recognise(head: str) -> bool:
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
     """Yield one record per line, or a Rejected for a malformed line; comments and empty lines are skipped.
 
-    A record's `restarts` is the number of the job's rescheduled runs in earlier lines. A task of a parallel
-    job (``pe_taskid``) is a step. `source` names the log in errors; `notes` counts values that could not be
-    read.
+    A record's `restarts` is the number of the job's rescheduled runs in earlier lines. A line with
+    ``pe_taskid``, a task of a parallel job, becomes a record with that id as its `step`. `source` names the
+    log in errors; `notes` counts values that could not be read.
     """
     numbered = (
         (number, line)
@@ -89,8 +89,8 @@ def make_records(
     """Yield one record for each pair of a line number and an item in `numbered`, or a Rejected if malformed.
 
     `parse` turns an item into its fields by name, named as in accounting(5). `source` names the log in
-    errors; `notes` counts values that could not be read. The record of a parallel job has what its tasks
-    used: see `ParallelJobs`.
+    errors; `notes` counts values that could not be read. The record of a parallel job includes the CPU time
+    and memory of its tasks: see `ParallelJobs`.
     """
     reruns: dict[str, int] = {}
     parallel = ParallelJobs()
@@ -136,10 +136,11 @@ def _plain(value: object) -> str:
 
 
 def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
-    """Return the record made of the fields of one line, `values`. Raises ParseError.
+    """Return the record made of `values`, the fields of one line. Raises ParseError if one is malformed.
 
-    `reruns` counts the rescheduled runs so far, by job id, and is updated. A time of ``0`` means that the
-    event never happened. The field ``category`` holds the requests (``-l h_rt=60,h_vmem=500M -pe smp 2``).
+    `reruns` has the number of rescheduled runs in earlier lines, by job id; if this run was rescheduled too,
+    it is added. A time of ``0`` means that the event never happened. The field ``category`` holds the
+    requests (``-l h_rt=60,h_vmem=500M -pe smp 2``).
     """
     number = checked_number(values.get("job_number", ""), field="job_number")
     task_number = _count(values, "task_number") or 0

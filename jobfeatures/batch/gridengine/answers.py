@@ -67,11 +67,11 @@ class QueueInstance:
 
 
 def parse_xml(data: bytes, tags: Collection[str], about: str, *, source: str) -> Element:
-    """Return the root element of an answer in XML, which must have one of `tags`. Raises ParseError.
+    """Return the root element of an answer in XML, which must have one of `tags`.
 
     `about` says in errors what the answer should be about, such as "the queue". Text before the declaration
     is dropped, as are characters that XML does not allow; bytes that are not UTF-8 are decoded as Latin-1.
-    Document types and entities, which no answer has, raise ParseError too.
+    Raises ParseError for another root, malformed XML, and document types and entities, which no answer has.
     """
     try:
         text = data.decode("utf-8")
@@ -101,7 +101,7 @@ def text_of(element: Element, name: str) -> str | None:
 
 
 def notice_of(queues: Mapping[str, QueueInstance]) -> NodeNotice | None:
-    """Return whether the host with these queues drains: it does if all of them do. None without queues."""
+    """Return the notice for the host with these queues: it drains if all of them do. None without queues."""
     return NodeNotice(draining=all(each.is_draining for each in queues.values())) if queues else None
 
 
@@ -112,7 +112,7 @@ def parse_asked_jobs(data: bytes) -> tuple[dict[str, RequestedLimits], list[Reje
     <JB_hard_resource_list><qstat_l_requests><CE_name>h_rt</CE_name> <CE_stringval>1::1</CE_stringval> …``.
     The answer omits jobs that the master does not know, or lists them in ``<unknown_jobs>`` if it knows none.
     Grid Scheduler and UGE omit ``<element>``: each job has its own ``<djob_info>``. A job that requested no
-    limit is UNLIMITED here; its queue's limits still apply. Raises ParseError.
+    limit is UNLIMITED here; its queue's limits still apply. Raises ParseError if the XML is malformed.
     """
     root = parse_xml(data, {"unknown_jobs", "detailed_job_info"}, "jobs", source=JOB_SOURCE)
     jobs: dict[str, RequestedLimits] = {}
@@ -169,7 +169,8 @@ def parse_host_queues(data: bytes) -> tuple[dict[str, QueueInstance], list[Rejec
 
     Sample, shortened: ``<Queue-List><name>all.q@node1</name> … <slots_used>3</slots_used> …
     <slots_total>4</slots_total> … <state>d</state> <resource name="h_rt" type="qf">02:00:00</resource> …``. A
-    name is without the host (``all.q``). ``state`` is absent while a queue accepts jobs. Raises ParseError.
+    name is without the host (``all.q``). ``state`` is absent while a queue accepts jobs. Raises ParseError if
+    the XML is malformed.
     """
     root = parse_xml(data, {"job_info"}, "queues", source=QUEUE_SOURCE)
     rejected: list[Rejected] = []
@@ -204,7 +205,7 @@ def _parse_instance(element: Element) -> QueueInstance:
 
 
 def parse_slots(text: str | None) -> int | None:
-    """Return a number of slots; None if absent or ``-``. Raises ParseError."""
+    """Return a number of slots; None if absent or ``-``. Raises ParseError if malformed."""
     if text is None or text == "-":
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 10):

@@ -26,7 +26,7 @@ def ask_about_jobs(
 ) -> tuple[dict[str, RequestedLimits], list[Rejected]]:
     """Query the master: return the limits that jobs requested, by job number, and the malformed values.
 
-    Raises SourceError or ParseError.
+    Raises SourceError if qstat gives no answer, ParseError if the answer is malformed.
     """
     return parse_asked_jobs(_run([qstat, "-j", ",".join(numbers), "-xml"], timeout_secs))
 
@@ -36,7 +36,8 @@ def ask_about_queues(
 ) -> tuple[dict[str, QueueInstance], list[Rejected]]:
     """Query the master: return the queues on a host, by name, and the malformed values.
 
-    `node_name` may lack the domain. Raises SourceError or ParseError.
+    `node_name` may lack the domain. Raises SourceError if qstat gives no answer, ParseError if it is
+    malformed.
     """
     hosts = f"*@{node_name},*@{node_name}.*"
     argv = [qstat, "-f", "-F", "h_rt,s_rt", "-q", hosts, *NOBODYS_JOBS, "-xml"]

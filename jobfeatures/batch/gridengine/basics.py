@@ -47,7 +47,7 @@ def number_of(job_id: str) -> str | None:
 
 
 def make_key(number: str, task: str | None) -> JobKey:
-    """Return the key of a job or of an array task. Raises ParseError."""
+    """Return the key of a job or, with `task`, of an array's task. Raises ParseError if one is malformed."""
     job_id = number if task is None else f"{number}.{task}"
     matched(_ID, job_id, "not a job id")
     return JobKey(NAME, job_id)
@@ -71,8 +71,8 @@ def parse_job_id(name: str, config: str) -> str | None:
 def parse_limit_secs(text: str, *, field: str = "") -> Limit:
     """Parse a time specifier to seconds: ``3600``, ``1:0:1``, ``1::1`` (both 3601), ``0x10``, ``010`` (8).
 
-    INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. A fraction of a
-    second, as in ``60.000000``, is dropped. Raises ParseError.
+    INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. A fraction of a second, as in ``60.000000``, is
+    dropped. Raises ParseError if malformed.
     """
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
@@ -88,7 +88,7 @@ def parse_limit_secs(text: str, *, field: str = "") -> Limit:
 def parse_limit_bytes(text: str, *, field: str = "") -> Limit:
     """Parse a memory specifier to bytes: ``4G`` is 4 * 1024**3, ``4g`` is 4 * 1000**3, ``500`` is 500.
 
-    INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. Raises ParseError.
+    INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. Raises ParseError if malformed.
     """
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]

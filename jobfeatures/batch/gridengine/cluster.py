@@ -39,7 +39,8 @@ def parse_cluster(data: bytes, *, taken_at_secs: float) -> Cluster:
     Sample, shortened: ``<host name='node1'> <hostvalue name='num_proc'>2</hostvalue> … <hostvalue
     name='mem_total'>23.5G</hostvalue> … <queue name='all.q'> <queuevalue qname='all.q'
     name='slots_used'>3</queuevalue> … <queuevalue qname='all.q' name='state_string'>d</queuevalue> </queue>
-    </host>``. ``-`` means unknown; size suffixes are powers of 1024. Raises ParseError.
+    </host>``. ``-`` means unknown; size suffixes are powers of 1024. Raises ParseError if the XML is
+    malformed.
     """
     root = parse_xml(data, {"qhost"}, "hosts", source=CLUSTER_SOURCE)
     nodes: dict[str, ClusterNode] = {}

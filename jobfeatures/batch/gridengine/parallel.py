@@ -1,4 +1,4 @@
-"""Adds what the tasks of parallel jobs used to the records of these jobs. Pure.
+"""Adds the CPU time and memory of the tasks of parallel jobs to the jobs' records. Pure.
 
 If the tasks of a parallel job have lines of their own in the accounting file, the job's own line covers only
 its master task: sge_pe(5), ``accounting_summary``.
@@ -24,7 +24,7 @@ Part = tuple[str, JobRecord]  # a record of a job or of a task, and its host
 
 
 class ParallelJobs:
-    """Completes the records of parallel jobs in a log by what their tasks used.
+    """Adds the CPU time and memory of tasks to the records of parallel jobs in a log.
 
     The records are given one by one in the log's order, in which tasks precede their job.
     """
@@ -37,8 +37,9 @@ class ParallelJobs:
     def complete(self, record: JobRecord, host: str, *, names_tasks: bool) -> JobRecord:
         """Return a record; a parallel job has the CPU time of all tasks, and the sum of their memory use.
 
-        `host` is the host in the record. `names_tasks`: the log tells tasks from jobs, as steps. In qacct's
-        output it does not: there the last of several records of one run has the sums.
+        `host` is the host in the record. `names_tasks`: records of tasks have a `step`, as in the accounting
+        file. If False, as for output of qacct, they look like jobs: the last of several records of one run
+        gets the sums.
         """
         if record.step is not None:
             self._tasks.setdefault(record.job_id, []).append(record)
@@ -58,7 +59,7 @@ class ParallelJobs:
         return replace(_joined([each for _, each in parts]), **times)
 
     def count_late(self) -> int:
-        """Return how many tasks came after their job in the log: the job's record lacks what they used."""
+        """Return how many tasks came after their job in the log: the job's record does not include them."""
         return sum(len(tasks) for job_id, tasks in self._tasks.items() if job_id in self._ended)
 
 

@@ -18,7 +18,7 @@ from jobfeatures.system.privatefile import read_owned
 def job_id_of(environ: Mapping[str, str]) -> str:
     """Return the job id in a hook's environment: JOB_ID, or ``JOB_ID.SGE_TASK_ID`` for an array task.
 
-    Outside arrays SGE_TASK_ID is "undefined". Raises ParseError.
+    Outside arrays SGE_TASK_ID is "undefined". Raises ParseError if an id is missing or malformed.
     """
     number = checked_number(environ.get("JOB_ID", ""), source="environment", field="JOB_ID")
     task = environ.get("SGE_TASK_ID", "undefined")
@@ -50,7 +50,8 @@ def read_job(path: str, name: str, owners: Collection[int], note: Note) -> Job:
     """Return the job described by the files in its directory `path` below ``active_jobs``.
 
     `name` is the directory's, ``<job>.<task>``. Only files of the uids `owners` are trusted. Malformed values
-    are reported to `note`. Raises OSError or ParseError.
+    are reported to `note`. Raises OSError if the directory or its ``config`` cannot be read, ParseError if
+    `name` is not a job's.
     """
 
     def text(file: str) -> str:

@@ -71,7 +71,7 @@ def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) 
     <granted_pe name="smp">2</granted_pe> <hard_request name="h_rt" …>3601</hard_request> …``, one row for
     each slot of a job. Times are local to `tz` (None: this machine's zone).
 
-    The table is complete unless a record was malformed. Raises ParseError.
+    The table is complete unless a record was malformed. Raises ParseError if the XML is malformed.
     """
     root = parse_xml(data, {"job_info"}, "the queue", source=QUEUE_SOURCE)
     jobs: dict[JobKey, Job] = {}
@@ -95,7 +95,7 @@ def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) 
 
 
 def parse_queued_job(element: Element, tz: tzinfo | None = None) -> Job:
-    """Return the job of one row of the queue, ``<job_list>``. Raises ParseError.
+    """Return the job of one row of the queue, ``<job_list>``. Raises ParseError if malformed.
 
     The pending tasks of an array are reported as one job with the array's
     number. `nodes` is the host of this row.
@@ -132,7 +132,7 @@ def parse_queued_job(element: Element, tz: tzinfo | None = None) -> Job:
 
 
 def count_tasks(text: str) -> int:
-    """Return the number of tasks in a range such as ``1-9:2,15``. Raises ParseError."""
+    """Return the number of tasks in a range such as ``1-9:2,15``. Raises ParseError if malformed."""
     count = count_ranges(text.replace(" ", ""), "tasks of an array", field="tasks")
     if count > MAX_TASKS:
         raise ParseError(f"more than {MAX_TASKS} tasks", field="tasks", text=text)

@@ -120,8 +120,8 @@ def account_of(project: str | None, account: str | None) -> str | None:
 def parse_timestamp(text: str) -> int:
     """Parse a timestamp in seconds, milliseconds or microseconds to epoch seconds. Raises ParseError.
 
-    Univa's and later Grid Engines write milliseconds or microseconds; seconds
-    have ten digits until the year 2286.
+    Univa's and later Grid Engines write milliseconds or microseconds; seconds have ten digits until the year
+    2286. Raises ParseError if it is not a number.
     """
     return scale_epoch(parse_count(text))[0]
 
@@ -135,7 +135,10 @@ def scale_epoch(stamp: int) -> tuple[int, int]:
 
 
 def parse_hosts(text: str) -> tuple[tuple[str, int], ...]:
-    """Return hosts and slots in ``pe_hostfile``: ``node1 2 all.q@node1 UNDEFINED``. Raises ParseError."""
+    """Return hosts and slots in ``pe_hostfile``: ``node1 2 all.q@node1 UNDEFINED``.
+
+    Raises ParseError if a line is malformed.
+    """
     granted: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()

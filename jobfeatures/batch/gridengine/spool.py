@@ -39,7 +39,10 @@ def list_active(spool: str) -> tuple[frozenset[str], frozenset[int]]:
 
 
 def list_folders(path: str) -> list[str]:
-    """Return the paths of a job's directory and of its tasks started by `qrsh -inherit`. Raises OSError."""
+    """Return the paths of a job's directory and of its tasks started by `qrsh -inherit`.
+
+    Raises OSError if the job's directory cannot be listed.
+    """
     with os.scandir(path) as entries:
         tasks = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     return [path, *(f"{path}/{name}" for name in tasks[:MAX_TASKS])]
@@ -59,7 +62,7 @@ def read_config(path: str, owners: Collection[int]) -> str:
 def parse_number(data: bytes) -> int | None:
     """Return the number in the content of a file ``addgrpid`` or ``pid``; None if it is still empty.
 
-    Raises ParseError.
+    Raises ParseError if it is malformed.
     """
     if not data.strip():
         return None

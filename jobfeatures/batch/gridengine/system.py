@@ -51,7 +51,7 @@ class QacctKind(LogKind):
 
 
 class GridEngine(ClusterSystem[GridEngineSettings]):
-    """What the program needs to know about Grid Engine, and how it gets Grid Engine's jobs; see `System`."""
+    """Grid Engine as a batch system; `System` says what the attributes and methods mean."""
 
     name = "gridengine"
     job_variable = "JOB_ID"

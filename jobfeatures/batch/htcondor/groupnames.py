@@ -52,7 +52,7 @@ class SlotResolver:
         self._sample = 0
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
-        """Return the job ids found so far, by slot; `groups` are the slots' control groups in this sample.
+        """Return the known job ids by slot; `groups` are the slots' control groups in this sample.
 
         A slot's condor_starter is searched ever less often until it is found, and again after it has ended,
         since each job has its own. A process that is itself in a job's control group does not count as a

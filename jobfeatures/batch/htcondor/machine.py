@@ -149,12 +149,12 @@ class SlotNotice(NamedTuple):
 def parse_notice(
     text: str, ratings: Mapping[str, str], vacate: Mapping[str, VacateTime] = MappingProxyType({})
 ) -> SlotNotice | None:
-    """Return what the ads of this node's slots announce; None if there are none. Raises ParseError.
+    """Return what the ads of this node's slots announce; None if there are none.
 
     `ratings` maps the names of machine attributes that hold a rating per core to the keys of
     $MACHINEFEATURES; the first slot with a value counts. `vacate` has each job's `VacateTime` by job id. The
     shutdown of a draining node is when the last of its jobs must have ended; it is unknown if that time is
-    unknown for any job.
+    unknown for any job. Raises ParseError if `text` is malformed.
     """
     ads: list[ClassAd] = parse_json_ads(text, source=STATUS_SOURCE)
     if not ads:

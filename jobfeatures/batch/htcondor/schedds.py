@@ -32,7 +32,10 @@ def parse_failed(stderr: str) -> dict[str, str]:
 
 
 def parse_schedds(text: str) -> dict[str, str]:
-    """Return schedds' names, by address, in ``condor_status -schedd -json``. Raises ParseError."""
+    """Return schedds' names, by address, in ``condor_status -schedd -json``.
+
+    Raises ParseError if malformed.
+    """
     found = ((ad.text("MyAddress"), ad.text("Name")) for ad in parse_json_ads(text, source="condor_status"))
     return {address: name for address, name in found if address and name}
 

@@ -41,7 +41,7 @@ class Ads(NamedTuple):
 
 
 def list_scratch(execute: str) -> dict[int, str]:
-    """Return the names of the scratch directories ``dir_PID`` in `execute`, by PID. Raises OSError."""
+    """Return the names of the directories ``dir_PID`` in `execute`, by PID. Raises OSError if unreadable."""
     return {int(match[1]): name for name in os.listdir(execute) if (match := _SCRATCH.fullmatch(name))}
 
 
@@ -50,7 +50,7 @@ def find_execute(procfs: str, pid: int, trusted: Collection[int] = (0,)) -> str 
 
     Slots may have their own EXECUTE (SLOT<N>_EXECUTE), and so may a second startd. None if the process works
     elsewhere, or if its real uid is not one of `trusted`: any user can call a program condor_starter. Raises
-    OSError or ParseError.
+    OSError if its files in /proc cannot be read, ParseError if they are malformed.
     """
     if read_real_uid(procfs, pid) not in trusted:
         return None
@@ -67,9 +67,10 @@ def find_owner(execute: str) -> int:
 
 
 def read_ads(path: str, trusted: Collection[int]) -> Ads:
-    """Return the job's ad and the slot's ad in the scratch directory `path`. Raises OSError or ParseError.
+    """Return the job's ad and the slot's ad in the scratch directory `path`.
 
-    The owner of each file must be one of the uids `trusted`, or the owner of the directory.
+    Raises OSError if a file cannot be read, or if its owner is neither one of the uids `trusted` nor the
+    owner of the directory; ParseError if an ad is malformed.
     """
     directory = os.lstat(path)
     if not stat.S_ISDIR(directory.st_mode):
@@ -91,10 +92,11 @@ def _find_folder(path: str) -> str:
 
 
 def find_job_uid(path: str, procfs: str, pid: int, trusted: Collection[int]) -> int | None:
-    """Return the uid of the job with the scratch directory `path`; None if not known yet. Raises OSError.
+    """Return the uid of the job with the scratch directory `path`; None if not known yet.
 
     `pid` is the job's condor_starter. A starter that can change its user writes the ads before it gives the
     directory to the job's user: until then the directory belongs to one of the `trusted` uids of HTCondor.
+    Raises OSError if the directory or the starter has gone.
     """
     uid = os.lstat(f"{path}/scratch" if _find_folder(path) else path).st_uid
     return None if uid in trusted and (uid == 0 or _can_change_user(procfs, pid)) else uid
@@ -108,7 +110,10 @@ def _can_change_user(procfs: str, pid: int) -> bool:
 
 
 def read_one_ad(path: str) -> ClassAd:
-    """Return the ad in a file. Raises OSError (EFBIG if larger than `MAX_AD_BYTES`) or ParseError."""
+    """Return the ad in a file.
+
+    Raises OSError (EFBIG if larger than `MAX_AD_BYTES`), and ParseError if the ad is malformed.
+    """
     return parse_ad(read_lines(path, MAX_AD_BYTES)[0].decode("utf-8", "replace"), source=path)
 
 

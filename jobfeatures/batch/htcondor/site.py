@@ -38,7 +38,10 @@ def ask_in_prolog(
 
 
 def daemon_uids(config: SystemSettings[HTCondorSettings]) -> list[int]:
-    """Return the uids, besides root's, of HTCondor's daemons: that of EXECUTE's owner. Raises OSError."""
+    """Return the uids, besides root's, of HTCondor's daemons: that of EXECUTE's owner.
+
+    Raises OSError if it is unknown, or if everyone may write to EXECUTE.
+    """
     from jobfeatures.batch.htcondor.scratch import find_owner  # a hook has no use for it
 
     return [find_owner(config.own.execute_directory)]
@@ -48,7 +51,7 @@ def read_parents(config: SystemSettings[HTCondorSettings]) -> list[str]:
     """Return path patterns of the control groups below which HTCondor makes the groups of slots.
 
     They follow from BASE_CGROUP, as condor_config_val prints it, below the root or below the daemon's own
-    group. [] if it is not a path. Raises SourceError.
+    group. [] if it is not a path. Raises SourceError if that command fails.
     """
     from jobfeatures.batch.htcondor import COMMAND, VARIABLES
     from jobfeatures.batch.programs import Programs

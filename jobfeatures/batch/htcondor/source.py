@@ -107,9 +107,9 @@ class CondorSource:
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs running here, by their scratch directories.
 
-        Of `seen` (jobs with processes here) and `claimed` (with a published directory or an empty control
-        group), only slots whose job is not known yet are added. Raises SourceError if EXECUTE cannot be
-        listed or trusted.
+        `seen` are jobs with processes here, `claimed` those with a published directory or an empty control
+        group. Of these, only slots whose job is not known yet are added, as jobs in state UNKNOWN. Raises
+        SourceError if EXECUTE cannot be listed, or if everyone may write to it.
         """
         taken_at_secs = self._clock.now_secs()
         problems: list[Rejected] = []

@@ -45,7 +45,7 @@ class HTCondorKind(LogKind):
 
 
 class HTCondor(ClusterSystem[HTCondorSettings]):
-    """What the program needs to know about HTCondor, and how it gets HTCondor's jobs; see `System`."""
+    """HTCondor as a batch system; `System` says what the attributes and methods mean."""
 
     name = "htcondor"
     job_variable = "_CONDOR_JOB_AD"

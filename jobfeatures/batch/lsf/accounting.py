@@ -60,7 +60,7 @@ def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator
 
 
 def split_fields(text: str) -> list[tuple[str, bool]]:
-    """Return the fields of a line, each with whether it was quoted. Raises ParseError."""
+    """Return the fields of a line, each with whether it was quoted. Raises ParseError if malformed."""
     if len(text) > MAX_LINE_CHARACTERS:
         raise ParseError(f"line is longer than {MAX_LINE_CHARACTERS} characters", text=text)
     whole = _LINE.match(text)
@@ -142,11 +142,11 @@ class _Fields:
 
 
 def parse_line(text: str, *, notes: Notes) -> Iterable[JobRecord]:
-    """Return the job of one line, or the tasks of an array that ended while it waited. Raises ParseError.
+    """Return the job of one line, or the tasks of an array that ended while it waited.
 
     Sample, shortened: ``"JOB_FINISH" "10.1" 1795264361 123 6001 33554435 6 1795264200 0 0 1795264260 "alice"
     "normal" … 0 2 "4*n1" "2*n2" 64 60.0 "ok" "sleep 100" 0.5 0.1 … 0 2048 0 …``. `notes` counts values that
-    could not be read.
+    could not be read. Raises ParseError if the line is malformed.
     """
     fields = _Fields(split_fields(text))
     kind = fields.text("event type")

@@ -77,7 +77,7 @@ def text_of(record: Record, field: str) -> str | None:
 
 
 def count_of(record: Record, field: str) -> int | None:
-    """Return a field as an integer, None if unknown. Raises ParseError."""
+    """Return a field as an integer, None if unknown. Raises ParseError if malformed."""
     value = text_of(record, field)
     return None if value is None else parse_count(value, field=field)
 

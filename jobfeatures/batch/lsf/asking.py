@@ -62,7 +62,10 @@ class LsfCommands:
         )
 
     def run(self, name: str, *arguments: str) -> Output:
-        """Run a command and return its output, whatever its exit status. Raises CommandError."""
+        """Run a command and return its output, whatever its exit status.
+
+        Raises CommandError if it cannot be started, takes too long or prints too much.
+        """
         output = self._programs.run(name, *arguments)
         return Output(
             output.stdout.decode("utf-8", "replace"),
@@ -80,10 +83,10 @@ class LsfCommands:
     def records(
         self, name: str, fields: Sequence[str], *arguments: str, remarks: list[Rejected] | None = None
     ) -> list[Record]:
-        """Return the records that the command `name` prints with ``-o FIELDS -json``. Raises SourceError.
+        """Return the records that the command `name` prints with ``-o FIELDS -json``.
 
         If the command also wrote to standard error, records may be missing: a Rejected that says so is
-        appended to `remarks`.
+        appended to `remarks`. Raises SourceError if the command prints no records.
         """
         output = self.run(name, "-o", " ".join(fields), "-json", *arguments)
         try:
@@ -98,11 +101,11 @@ class LsfCommands:
     def jobs(
         self, *arguments: str, is_proof: bool = False, remarks: list[Rejected] | None = None
     ) -> list[Record]:
-        """Return the records that bjobs prints. Raises SourceError.
+        """Return the records that bjobs prints. Raises SourceError if it does not print records.
 
-        If bjobs writes to standard error something other than that a job is unknown, jobs may be missing.
-        With `is_proof`, where a job that is missing counts as gone, this raises SourceError; else a Rejected
-        that says so is appended to `remarks`.
+        If bjobs also writes to standard error something other than that a job is unknown, jobs may be
+        missing: a Rejected that says so is appended to `remarks`. With `is_proof`, for callers that take a
+        missing job as ended, this raises SourceError instead.
         """
         now_secs = self._clock.monotonic_secs()
         if now_secs >= self._plain_until_secs:

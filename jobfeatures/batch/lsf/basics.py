@@ -22,7 +22,7 @@ def is_plain_id(text: str) -> bool:
 
 
 def split_id(text: str) -> tuple[str, str | None]:
-    """Return job id and array index of ``123`` or ``123[4]``. Raises ParseError."""
+    """Return job id and array index of ``123`` or ``123[4]``. Raises ParseError for other text."""
     match = matched(_ID, text, "not a job id", source=NAME)
     return match[1], match[2]
 
@@ -30,7 +30,8 @@ def split_id(text: str) -> tuple[str, str | None]:
 def make_id(job_id: str, index: str) -> str:
     """Return a job's id as in its control group: ``123[4]`` in an array, else ``123``.
 
-    `index` is LSB_JOBINDEX or JOBINDEX: 0 or empty outside arrays. Raises ParseError.
+    `index` is LSB_JOBINDEX or JOBINDEX: 0 or empty outside arrays. Raises ParseError if one is malformed, or
+    if they contradict each other.
     """
     number, known = split_id(job_id)
     if index in NOTHING:
@@ -46,7 +47,7 @@ def make_id(job_id: str, index: str) -> str:
 def parse_hosts(text: str, *, field: str = "") -> dict[str, int]:
     """Return the slots of each host, in order, from ``4*n1:2*n2`` or ``n1:n1:n2``; {} if unknown.
 
-    Source: bjobs(1), EXEC_HOST and ALLOC_SLOT. Raises ParseError.
+    Source: bjobs(1), EXEC_HOST and ALLOC_SLOT. Raises ParseError if malformed.
     """
     return {} if text in NOTHING else parse_host_slots(text.split(":"), field=field)
 

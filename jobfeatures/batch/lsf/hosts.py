@@ -58,7 +58,7 @@ def parse_notice(records: Iterable[Record], node_name: str) -> NodeNotice | None
 
 
 def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:
-    """Return one host from its record of bhosts. Raises ParseError.
+    """Return one host from its record of bhosts. Raises ParseError if malformed.
 
     Its CPUs are its slots, ``MAX``; ``-`` means that they are not limited, and the CPUs unknown. `memory` is
     the result of `parse_memory`.
@@ -81,7 +81,7 @@ def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:
 def parse_queue(record: Record) -> Partition:
     """Return one queue from a record such as ``{"QUEUE_NAME":"normal","STATUS":"Open:Active"}``.
 
-    Raises ParseError.
+    Raises ParseError without a name.
     """
     name = text_of(record, "QUEUE_NAME")
     if name is None:

@@ -27,7 +27,7 @@ _GPU = re.compile(r"[0-9]{1,6}(?::[0-9]{1,6}/[0-9]{1,6})?\Z")  # or card:GPU ins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryContext:
-    """What the meaning of a record depends on, besides the record itself.
+    """What is needed, besides a record of bjobs, to convert it to a job.
 
     `now_secs` is the epoch time of the query; `node_name` is this node, None if the whole cluster was
     queried. `asked_by_host`: the query was for this host's jobs, so each job is here, whatever name LSF has
@@ -99,8 +99,8 @@ FURTHER_FIELDS = tuple(map(str.lower, DetailedJob.names[len(PlainJob.names) :]))
 def parse_jobs(records: Iterable[Record], context: QueryContext) -> tuple[dict[JobKey, Job], list[Rejected]]:
     """Return the jobs in records of bjobs, and the malformed records.
 
-    `context` is what the records' meaning depends on. A malformed record with a valid id is also returned as
-    a job, in state UNKNOWN.
+    `context` has the time of the query, this node's name and the site's rules for limits. A malformed record
+    with a valid id is also returned as a job, in state UNKNOWN.
     """
     jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
@@ -119,14 +119,15 @@ def parse_jobs(records: Iterable[Record], context: QueryContext) -> tuple[dict[J
 
 
 def key_of(record: Record) -> JobKey:
-    """Return the key of a record's job. Raises ParseError."""
+    """Return the key of a record's job. Raises ParseError if its id is malformed."""
     return JobKey(NAME, make_id(record.get("JOBID", ""), record.get("JOBINDEX", "")))
 
 
 def parse_job(record: Record, context: QueryContext, job_key: JobKey | None = None) -> Job:
-    """Return the job in a record of bjobs. Raises ParseError.
+    """Return the job in a record of bjobs. Raises ParseError if malformed.
 
-    `context` is what the record's meaning depends on; `job_key` is the job's key if it is already known.
+    `context` has the time of the query, this node's name and the site's rules for limits; `job_key` is the
+    job's key if it is already known.
 
     Sample: ``{"JOBID":"7", "JOBINDEX":"0", "STAT":"RUN", "USER":"alice", "QUEUE":"normal",
     "EXEC_HOST":"4*n1:2*n2", "ALLOC_SLOT":"4*n1:2*n2", "NREQ_SLOT":"6", "SUBMIT_TIME":"Nov 21 12:30",

@@ -14,7 +14,7 @@ MAX_NAME_CHARACTERS = 4094  # of a job's name, bsub -J
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
-    """Return the job id in the environment of a job or hook, ``123[4]`` in an array. Raises ParseError."""
+    """Return the id in a job's or hook's environment, such as ``123[4]``. Raises ParseError if malformed."""
     return make_id(environ.get("LSB_JOBID", ""), environ.get("LSB_JOBINDEX", ""))
 
 
@@ -55,7 +55,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 
 
 def parse_mcpu_hosts(text: str) -> dict[str, int]:
-    """Return the slots of each host from ``n1 4 n2 2``. Raises ParseError."""
+    """Return the slots of each host from ``n1 4 n2 2``. Raises ParseError if malformed."""
     words = text.split()
     slots: dict[str, int] = {}
     if len(words) % 2:

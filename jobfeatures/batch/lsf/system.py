@@ -42,7 +42,7 @@ class LsfKind(LogKind):
 
 
 class Lsf(ClusterSystem[LsfSettings]):
-    """What the program needs to know about IBM Spectrum LSF, and how it gets LSF's jobs; see `System`."""
+    """IBM Spectrum LSF as a batch system; `System` says what the attributes and methods mean."""
 
     name = "lsf"
     job_variable = "LSB_JOBID"

@@ -84,7 +84,7 @@ def parse_time(text: str, *, now_secs: float, tz: tzinfo | None = None, field: s
     Samples: ``Nov 21 12:31``, ``Nov 21 12:31:07 2026``, each optionally followed by a letter for how an end
     was estimated: L by the run limit, E and X by the job's own estimate. LSF documents no epoch form. The
     time is local to `tz` (None: this machine's zone). Without a year, it is the latest such date at most a
-    day after `now_secs`; without seconds, it is up to a minute early. Raises ParseError.
+    day after `now_secs`; without seconds, it is up to a minute early. Raises ParseError if malformed.
     """
     if text in NOTHING:
         return None
@@ -120,8 +120,8 @@ def parse_limit(text: str, *, field: str = "") -> TimeLimit | None:
     """Return a run or CPU limit, None if unknown.
 
     Samples: ``1440.0`` and ``240.0/hostA`` (minutes), ``24:00`` (hours and minutes), ``24:00:00``
-    (``LSB_HMS_TIME_FORMAT``). The slash precedes the host or model whose speed is meant. Source: bjobs
-    -o and -hms, bsub -W. Raises ParseError.
+    (``LSB_HMS_TIME_FORMAT``). The slash precedes the host or model whose speed is meant. Source: bjobs -o and
+    -hms, bsub -W. Raises ParseError if malformed.
     """
     if text in NOTHING:
         return None
@@ -136,7 +136,7 @@ def parse_limit(text: str, *, field: str = "") -> TimeLimit | None:
 def parse_size(text: str, *, field: str = "", bare_unit: str = "K") -> int | None:
     """Return bytes from ``9 Mbytes``, ``5.2 Gbytes``, ``100M`` or ``2048`` (powers of 1024), None if unknown.
 
-    A bare number is in `bare_unit`, LSF_UNIT_FOR_LIMITS of lsf.conf. Raises ParseError.
+    A bare number is in `bare_unit`, LSF_UNIT_FOR_LIMITS of lsf.conf. Raises ParseError if malformed.
     """
     if text in NOTHING:
         return None

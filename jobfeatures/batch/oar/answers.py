@@ -37,9 +37,9 @@ _OVERTIME = re.compile(r"\(Elapsed\)|reached its walltime")  # in the words of O
 
 
 def parse_answer(text: str, *, source: str) -> dict[str, Any]:
-    """Return the objects in an answer, by job or resource id; {} if the answer is empty. Raises ParseError.
+    """Return the objects in an answer, by job or resource id; {} if the answer is empty.
 
-    `source` names the command in errors.
+    `source` names the command in errors. Raises ParseError if the answer is not a JSON object.
     """
     return parse_object(text, source=source) if text.strip() else {}
 
@@ -208,7 +208,7 @@ def array_of(values: Any) -> str | None:
     """Return the id of a job's array; None for a job outside of arrays, and for the first job of an array.
 
     OAR prints both alike; `arrays_in` helps to tell them apart. A job that was resubmitted keeps the array of
-    its first run. `values` is the job's JSON object. Raises ParseError.
+    its first run. `values` is the job's JSON object. Raises ParseError if a field is malformed.
     """
     job = Values(values)
     array, earlier = job.count("array_id"), job.count("resubmit_job_id")
@@ -227,10 +227,10 @@ def arrays_in(answers: Iterable[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str, ...]]:
-    """Return a job of the queue from its JSON object, and the ids of its resources. Raises ParseError.
+    """Return a job of the queue from its JSON object, and the ids of its resources.
 
     `arrays` is the result of `arrays_in`. The job's CPUs are unknown if it also requested resources of
-    another type than ``default``, as the ids do not show the type.
+    another type than ``default``, as the ids do not show the type. Raises ParseError if a field is malformed.
     """
     job = Values(values)
     state, _ = state_of(job)
@@ -269,9 +269,10 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
 
 
 def make_record(values: Any, notes: Notes, arrays: Collection[str]) -> JobRecord:
-    """Return the accounting record of a job from its JSON object. Raises ParseError.
+    """Return the accounting record of a job from its JSON object.
 
-    A malformed optional field is None, and counted in `notes`. `arrays` is the result of `arrays_in`.
+    Raises ParseError if a field in `NEEDED` is malformed; any other malformed field is None, and counted in
+    `notes`. `arrays` is the result of `arrays_in`.
     """
     asked = Values(values).asked
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
@@ -318,7 +319,7 @@ def _only_dependency(answer: Values) -> str | None:
 
 
 def parse_nodes(text: str, *, source: str) -> dict[str, str]:
-    """Return the host name of each CPU, by resource id, from ``oarnodes -J``. Raises ParseError.
+    """Return the host name of each CPU, by resource id, from ``oarnodes -J``. Raises ParseError if malformed.
 
     A CPU is a resource of the type ``default``.
     """
@@ -332,7 +333,7 @@ def parse_nodes(text: str, *, source: str) -> dict[str, str]:
 def parse_cluster(text: str, *, source: str, taken_at_secs: float) -> Cluster:
     """Return the nodes in the output of ``oarnodes -J``. Each resource of type default is a CPU of its node.
 
-    Raises ParseError.
+    Raises ParseError if the output is malformed.
     """
     cpus: Counter[str] = Counter()
     busy: Counter[str] = Counter()

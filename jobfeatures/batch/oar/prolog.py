@@ -1,6 +1,6 @@
 """Makes a job from the environment of OAR's prologue or epilogue. Pure.
 
-Source: OAR 2.5.9. OAR sets OAR_JOB_ID and others below in the environment of jobs and both hooks;
+Source: OAR 2.5.9. OAR sets variables such as OAR_JOB_ID in the environment of jobs and both hooks;
 ``packaging/oar/prologue.sh`` adds the user's id and the time.
 """
 

@@ -24,7 +24,7 @@ def is_here(config: SystemSettings[OarSettings]) -> bool:
 def read_parents(_config: SystemSettings[OarSettings]) -> list[str]:
     """Return the control groups below which OAR makes those of jobs, on cgroup v1 and v2.
 
-    They follow from CPUSET_PATH in oar.conf; [] if it is not set. Raises OSError.
+    They follow from CPUSET_PATH in oar.conf; [] if it is not set. Raises OSError if that file cannot be read.
     """
     found = _CPUSET_PATH.search(read_bounded(CONFIGURATION, MAX_BYTES)[0])
     path = found[2].decode() if found else ""

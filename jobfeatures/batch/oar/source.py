@@ -117,13 +117,16 @@ class OarSource(PolledSource):
         )
 
     def read_job(self, job_id: str) -> Job | None:
-        """Return one job from its files here; None if it has none. Raises SourceError or ParseError."""
+        """Return one job from its files on this node; None if it has none.
+
+        Raises SourceError if they cannot be read, ParseError if they are malformed.
+        """
         found = self._list().get(job_id)
         with failing_source(self._folder, OSError):
             return None if found is None else self._read(job_id, *found)
 
     def list_ids(self) -> Collection[str]:
-        """Return the ids of the jobs that have files here. Raises SourceError."""
+        """Return the ids of the jobs that have files here. Raises SourceError if the folder is unreadable."""
         return self._list().keys()
 
     def _list(self) -> dict[str, tuple[str, str]]:
@@ -167,10 +170,9 @@ class OarSource(PolledSource):
 
 
 class WithFiles(PolledSource):
-    """Source that passes on the jobs of another source, and marks those without a control group here.
+    """Source that passes on the jobs of another source, and says which have no control group on this node.
 
-    These are the running jobs of `source` that have no files on this node (types cosystem and deploy): they
-    become `JobTable.groupless`.
+    They are the running jobs without files on this node (types cosystem and deploy), in `JobTable.groupless`.
     """
 
     name = NAME
@@ -183,7 +185,7 @@ class WithFiles(PolledSource):
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs of the other source, and in `groupless` those that need no control group here.
 
-        `seen` and `claimed` are passed to that source. Raises SourceError.
+        `seen` and `claimed` are passed to that source. Raises SourceError if it does.
         """
         table = self._source.poll_jobs(seen, claimed)
         running = {key for key, job in table.jobs.items() if job.state is JobState.RUNNING}
@@ -194,7 +196,10 @@ class WithFiles(PolledSource):
 
 
 def make_source(config: SystemSettings[OarSettings], clock: Clock, node_name: str) -> BatchSource:
-    """Return the source of this node's jobs that ``oar.ask`` selects. Raises ConfigurationError."""
+    """Return the source of this node's jobs that ``oar.ask`` selects.
+
+    Raises ConfigurationError if that is the controller role, and a setting for it is missing or invalid.
+    """
     files = OarSource(config, clock, node_name)
     if config.own.ask != "controller":
         return files

@@ -39,7 +39,7 @@ class OarKind(LogKind):
 
 
 class Oar(ClusterSystem[OarSettings]):
-    """What the program needs to know about OAR, and how it gets OAR's jobs; see `System`."""
+    """OAR as a batch system; `System` says what the attributes and methods mean."""
 
     name = "oar"
     job_variable = "OAR_JOB_ID"

@@ -220,7 +220,7 @@ def parse_stamp(match: re.Match[str], zone: tzinfo | None) -> int:
     """Return the epoch seconds of the time at the beginning of an accounting line.
 
     `match` is the match of the line with the pattern for such lines; the time is local to `zone`. Raises
-    ParseError.
+    ParseError if there is no such time.
     """
     month, day, year, hour, minute, second = match.groups()[:6]
     second = min(second, "59")

@@ -81,7 +81,7 @@ def find_node(records: Mapping[str, Record], node_name: str) -> Record | None:
 def make_node(
     record: Record, *, has_slot_counts: bool = False, cards: Mapping[str, int] | None = None
 ) -> ClusterNode:
-    """Return a node or vnode from its record. Raises ParseError.
+    """Return a node or vnode from its record. Raises ParseError if malformed.
 
     Its values are, for PBS, ncpus, mem and ngpus of resources_available and resources_assigned; for Torque
     np, the slots in jobs, physmem of status, and gpus. `has_slot_counts`: in Torque's ``jobs`` a number is
@@ -176,7 +176,7 @@ def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None
 
 
 def count_slots(text: str, *, is_number: bool = False) -> int:
-    """Count the slots in use on a node from Torque's list of its jobs. Raises ParseError.
+    """Count the slots in use on a node from Torque's list of its jobs. Raises ParseError if malformed.
 
     In ``0/12.s, 1/12.s`` and ``0-3,6/12.s,4/13.s`` the numbers before the slash name slots. With `is_number`
     a single number is how many slots a job has, ``16/12.s``, as in Torque's branch "develop".

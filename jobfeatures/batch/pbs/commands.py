@@ -97,9 +97,9 @@ class Question(NamedTuple):
 class Dialect:
     """How to query PBS or Torque, and how to read what they print.
 
-    `states` maps the letters of job states; None: the exit status decides. `parse` parses JSON or XML;
-    `members` is what these call a job, a node and a queue. `questions` are the queries by name: jobs (by id),
-    queue (all jobs and subjobs), node (by name), nodes (all), queues.
+    `states` maps the letters of job states; None: the exit status decides. `parse` parses JSON (PBS) or XML
+    (Torque); `members` are the names that a job, a node and a queue have in it. `questions` are the queries
+    by name: jobs (by id), queue (all jobs and subjobs), node (by name), nodes (all), queues.
     """
 
     states: Mapping[str, JobState | None]

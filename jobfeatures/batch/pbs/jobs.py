@@ -71,7 +71,7 @@ def state_of_exit(batch_system: str, exit_status: int | None, substate: str | No
 
 
 def parse_time(text: str) -> int:
-    """Parse epoch seconds, or a UTC time as ctime(3) prints it, to epoch seconds. Raises ParseError.
+    """Parse epoch seconds, or UTC as ctime(3) prints it, to epoch seconds. Raises ParseError if malformed.
 
     A site's qstat prints both: ``1649348639 (Thu Apr 07 12:23:59 EDT 2022)``.
     """
@@ -88,17 +88,20 @@ def parse_time(text: str) -> int:
 
 
 def parse_whole(text: str) -> int:
-    """Parse an integer, which may be negative. Raises ParseError."""
+    """Parse an integer, which may be negative. Raises ParseError if malformed."""
     return -parse_count(text[1:]) if text.startswith("-") else parse_count(text)
 
 
 def count_ppn(text: str) -> int:
-    """Return the total CPUs of a request such as ``2:ppn=4+n7:ppn=1`` (9). Raises ParseError."""
+    """Return the total CPUs of a request such as ``2:ppn=4+n7:ppn=1`` (9). Raises ParseError if malformed."""
     return _total_of(text, "ppn", "CPUs", without="1")
 
 
 def count_gpus(text: str) -> int:
-    """Return the total GPUs of a request such as ``2:ppn=4:gpus=2+n7:ppn=1`` (4). Raises ParseError."""
+    """Return the GPUs of a request such as ``2:ppn=4:gpus=2+n7:ppn=1`` (4).
+
+    Raises ParseError if malformed.
+    """
     return _total_of(text, "gpus", "GPUs", without="0")
 
 
@@ -119,7 +122,10 @@ def _total_of(text: str, name: str, what: str, *, without: str) -> int:
 
 
 def parse_cards(text: str) -> tuple[tuple[str, int], ...]:
-    """Return host and index of each GPU in Torque's exec_gpus: ``n1-gpu/0+n1-gpu/1``. Raises ParseError."""
+    """Return host and index of each GPU in Torque's exec_gpus: ``n1-gpu/0+n1-gpu/1``.
+
+    Raises ParseError for other text.
+    """
     matches = [matched(_GPU, part, "not HOST-gpu/NUMBER") for part in text.split("+") if part]
     return tuple(dict.fromkeys((match[1], int(match[2])) for match in matches))
 

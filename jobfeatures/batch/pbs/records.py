@@ -279,7 +279,8 @@ def parse_xml(data: bytes, *, kind: str, source: str) -> Records:
 
     Sample: ``<Data><Job><Job_Id>123.server</Job_Id><Job_Name>a</Job_Name>
     <Resource_List><walltime>01:00:00</walltime></Resource_List></Job></Data>``. Times are epoch seconds. Text
-    before the document, such as a banner, is skipped. Empty output has no records. Raises ParseError.
+    before the document, such as a banner, is skipped. Empty output has no records. Raises ParseError if the
+    XML is malformed.
     """
     start = data.find(b"<Data")
     if start < 0:

@@ -159,9 +159,9 @@ def _plain_id(text: str) -> str:
 
 
 def read_mom_jobs(home: str) -> dict[str, Version]:
-    """Return, by job id, the version of each job's file in `home`/mom_priv/jobs, which changes with the file.
+    """Return the version of each job's file in `home`/mom_priv/jobs, by job id.
 
-    Raises OSError.
+    A version is a tuple of numbers that changes with the file. Raises OSError if the folder cannot be listed.
     """
     found: dict[str, Version] = {}
     with os.scandir(os.path.join(home, "mom_priv", "jobs")) as entries:

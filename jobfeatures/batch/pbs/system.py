@@ -78,7 +78,7 @@ class QstatSystem(ClusterSystem[QstatSettings]):
 
 
 class Pbs(QstatSystem):
-    """What the program needs to know about PBS Pro and OpenPBS, and how it gets their jobs; see `System`."""
+    """PBS Pro and OpenPBS as a batch system; `System` says what the attributes and methods mean."""
 
     name = "pbs"
     command = "pbs.qstat"
@@ -104,7 +104,7 @@ class Pbs(QstatSystem):
 
 
 class Torque(QstatSystem):
-    """What the program needs to know about Torque, and how it gets Torque's jobs; see `System`."""
+    """Torque as a batch system; `System` says what the attributes and methods mean."""
 
     name = "torque"
     beside = "PBS_VERSION"

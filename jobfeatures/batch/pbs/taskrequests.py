@@ -21,7 +21,7 @@ INFORMATION: Final = "req_information"
 def parse_cpus(text: str) -> int | None:
     """Return how many logical processors all tasks request together; None if a group requests ``all``.
 
-    Raises ParseError.
+    Raises ParseError if the text is malformed.
     """
     found = [(tasks, group.get("lprocs", "1")) for tasks, group in _groups(text)]
     if any(cpus == "all" for _, cpus in found):
@@ -32,7 +32,7 @@ def parse_cpus(text: str) -> int | None:
 def parse_memory(text: str) -> int | None:
     """Return how much memory all tasks request together, in bytes; None if a group of tasks states none.
 
-    Raises ParseError.
+    Raises ParseError if the text is malformed.
     """
     found = [(tasks, group.get("memory")) for tasks, group in _groups(text)]
     if any(size is None for _, size in found):

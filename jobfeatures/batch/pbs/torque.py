@@ -76,7 +76,7 @@ def ask_in_prolog(
     """Return a job with only the hosts and CPUs of the job's node file, and the resulting CPU time limit.
 
     None if there is no node file: only the job's first node has one. The server is not queried. Raises
-    JobfeaturesError.
+    JobfeaturesError if the file cannot be read or is malformed.
     """
     del timeout_secs
     folder = os.path.join(config.own.home, "aux")
@@ -106,8 +106,8 @@ def ask_in_prolog(
 def read_nodefile(path: str) -> dict[str, int]:
     """Return the slots of each host in Torque's node file: the number of lines with the host's name.
 
-    PBS's node file has one line for each MPI process, which does not reveal CPUs. Raises OSError or
-    ParseError.
+    PBS's node file has one line for each MPI process, which does not reveal CPUs. Raises OSError if the file
+    cannot be read, ParseError if a line is not a host name.
     """
     content, _ = read_bounded(path, MAX_NODEFILE_BYTES)
     return count_hosts(content.decode("utf-8", "replace").splitlines(), file=path)

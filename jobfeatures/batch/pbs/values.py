@@ -40,14 +40,14 @@ class Share(NamedTuple):
 def parse_job_id(text: str, *, field: str = "Job_Id") -> str:
     """Return the id without its server: ``123`` of ``123.server``, ``123[4]`` a subjob, ``123[]`` its array.
 
-    Old versions of Torque wrote a subjob as ``123-4``. Raises ParseError.
+    Old versions of Torque wrote a subjob as ``123-4``. Raises ParseError for other text.
     """
     match = matched(_ID, text, "not a job id", field=field)
     return match[1] + (match[2] or "")
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
-    """Return the job id in the environment of a job or a hook. Raises ParseError."""
+    """Return the job id in the environment of a job or a hook. Raises ParseError if malformed."""
     text = environ.get("PBS_JOBID", "")
     job_id = parse_job_id(text, field="PBS_JOBID")
     if job_id.endswith("[]"):
@@ -64,14 +64,20 @@ def array_fields(job_id: str) -> dict[str, Any]:
 
 
 def parse_duration(text: str, *, field: str = "") -> int:
-    """Parse ``[[[days:]hours:]minutes:]seconds[.fraction]`` to seconds, truncated. Raises ParseError."""
+    """Parse ``[[[days:]hours:]minutes:]seconds[.fraction]`` to seconds, truncated.
+
+    Raises ParseError for other text.
+    """
     matched(_DURATION, text, "not a duration", field=field)
     numbers = [int(part) for part in text.partition(".")[0].split(":")]
     return sum(number * secs for number, secs in zip(reversed(numbers), _SECONDS, strict=False))
 
 
 def parse_size(text: str, *, field: str = "") -> int:
-    """Parse ``8gb``, ``512kw`` (8-byte words) or ``1024`` to bytes; powers of 1024. Raises ParseError."""
+    """Parse ``8gb``, ``512kw`` (8-byte words) or ``1024`` to bytes; powers of 1024.
+
+    Raises ParseError for other text.
+    """
     match = matched(_SIZE, text, "not a size", field=field)
     unit = WORD_BYTES if match[3].lower() == "w" else 1
     return (int(match[1]) << _POWERS[match[2].lower()]) * unit
@@ -83,7 +89,7 @@ def parse_exec_host(text: str, requested: int | None = None) -> tuple[tuple[str,
     PBS: ``n1/0*4+n2/1*4``, with the number of CPUs after the star, 1 without it. Torque: ``n1/0-3+n2/0,2``,
     formerly ``n1/1+n1/0``; each number is an execution slot. Torque's branch "develop" has a number of slots
     instead, ``n1/16``. This is assumed if the numbers add up to `requested`, the CPUs that the job requested,
-    and these are more than one per host. Raises ParseError.
+    and these are more than one per host. Raises ParseError if malformed.
     """
     parts = []
     counts: dict[str, int] = {}
@@ -105,7 +111,7 @@ def parse_exec_vnode(text: str) -> tuple[tuple[tuple[str, Share], ...], ...]:
 
     Sample: ``(n1:ncpus=4:mem=8gb)+(n2[0]:ncpus=2+n2[1]:ncpus=2:ngpus=1)``. A vnode is named after its host,
     with an index in brackets if the host has several; a resource that is not listed is not limited. Raises
-    ParseError.
+    ParseError if malformed.
     """
     chunks = _CHUNK.findall(text)
     if not chunks or "+".join(f"({chunk})" for chunk in chunks) != text:
@@ -139,10 +145,11 @@ def _parse_amount(text: str) -> int:
 def compute_shares(
     exec_host: str | None, exec_vnode: str | None, requested: int | None = None
 ) -> Mapping[str, Share]:
-    """Return a job's share on each host, by host: from exec_vnode if reported, else from exec_host.
+    """Return what a job has on each host, by host: from exec_vnode if reported, else from exec_host.
 
     Both list their parts in the same order, so a chunk is matched with its host even if the vnodes are named
-    differently. `requested` is the number of CPUs that the job requested. Raises ParseError.
+    differently. `requested` is the number of CPUs that the job requested. Raises ParseError if one is
+    malformed.
     """
     hosts = parse_exec_host(exec_host, requested) if exec_host else ()
     chunks = parse_exec_vnode(exec_vnode) if exec_vnode else ()
@@ -163,15 +170,15 @@ def _add(one: Share, other: Share) -> Share:
 
 
 def compute_total(numbers: Iterable[int | None]) -> int | None:
-    """Return the sum of the numbers that are not None; None if all are."""
+    """Return the sum of `numbers`, of which those that are None are left out; None if all are None."""
     known = [each for each in numbers if each is not None]
     return sum(known) if known else None
 
 
 def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
-    """Return a job's share on the node `node_name` or, if that is None, on the job's only node.
+    """Return what a job has on the node `node_name` or, if that is None, on its only node.
 
-    All fields are None if the job has no share there, or several nodes.
+    All fields are None if it has nothing on that node, or if it has several nodes and `node_name` is None.
     """
     if node_name is None:
         return next(iter(shares.values())) if len(shares) == 1 else Share()
@@ -180,11 +187,11 @@ def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
 
 
 def read_shares(texts: Texts, hosts: str, vnodes: str, requested: int | None = None) -> Mapping[str, Share]:
-    """Return a job's share on each host, by host, as `compute_shares` does.
+    """Return what a job has on each host, by host, as `compute_shares` does.
 
-    `texts` has the job's attributes; `hosts` and `vnodes` are the names of those with exec_host and
-    exec_vnode. If the vnodes are malformed, only the hosts are used; {} if these are malformed too.
-    `requested` is the number of CPUs that the job requested.
+    `texts` has the job's attributes; those named `hosts` and `vnodes` hold exec_host and exec_vnode. If the
+    vnodes are malformed, only the hosts are used; {} if these are malformed too. `requested` is the number of
+    CPUs that the job requested.
     """
     for vnode_text in dict.fromkeys((texts.text(vnodes), None)):
         try:

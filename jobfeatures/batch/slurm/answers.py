@@ -55,9 +55,9 @@ class Answers:
     extra: Mapping[str, Sequence[str]] = field(default_factory=dict)  # answer lines by extra command
 
     def one(self, job_id: str, asked: str) -> Job | None:
-        """Return the only job queried, `job_id`; None if it is gone. Raises ParseError or SourceError.
+        """Return the only job queried, `job_id`; None if it is gone. `asked` names the command in errors.
 
-        `asked` is the command's name, for the error's text.
+        Raises ParseError if its record was rejected, SourceError if there is no answer about it.
         """
         if job_id in self.jobs or job_id in self.gone:
             return self.jobs.get(job_id)
@@ -280,10 +280,11 @@ class Scontrol:
         now_secs: float,
         known: Mapping[str, Job] = MappingProxyType({}),
     ) -> tuple[Answers, NodeAnswer | None]:
-        """Query the jobs `job_ids` and, if `about_node`, this node; return both answers (None for the node).
+        """Query the jobs `job_ids` and, if `about_node`, this node; return both answers.
 
-        Details of `known` jobs are not queried again unless they have changed. `now_secs` is epoch time.
-        Raises SourceError if there is no answer.
+        The second answer is None if the node was not queried or gave no answer. Details of `known` jobs are
+        not queried again unless they have changed. `now_secs` is epoch time. Raises SourceError if there is
+        no answer.
         """
         # A prolog has no use for it.
         from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, node_questions, parse_node_answer

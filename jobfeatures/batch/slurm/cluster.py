@@ -159,7 +159,7 @@ def parse_node(line: str) -> ClusterNode:
 
 
 def usable_memory(mebibytes: int | None, kept_mebibytes: int | None) -> int | None:
-    """Return the bytes of a node that jobs can have: MemSpecLimit is kept from them, see slurm.conf(5)."""
+    """Return a node's memory in bytes, without `kept_mebibytes`, its MemSpecLimit; see slurm.conf(5)."""
     return None if mebibytes is None else max(0, mebibytes - (kept_mebibytes or 0)) * 2**20
 
 
@@ -189,7 +189,7 @@ def parse_states(text: str) -> tuple[str, ...]:
     """Return the words of a node's state in capitals, its base state first, each word once.
 
     Source: sinfo(1), "NODE STATE CODES". ``MIXED+DRAIN`` and ``idle+drain`` (StateComplete), ``down*`` and
-    ``drained~`` (StateLong): words joined by ``+``, followed by marks. Raises ParseError.
+    ``drained~`` (StateLong): words joined by ``+``, followed by marks. Raises ParseError for other text.
     """
     states: dict[str, None] = {}
     position = 0
@@ -207,8 +207,8 @@ def parse_states(text: str) -> tuple[str, ...]:
 def parse_partition(line: str) -> Partition:
     """Parse one partition of ``scontrol -o show partition``.
 
-    Sample, shortened: ``PartitionName=batch AllowGroups=ALL … Nodes=n[1-2] … State=UP TotalCPUs=4 …``
-    Raises ParseError.
+    Sample, shortened: ``PartitionName=batch AllowGroups=ALL … Nodes=n[1-2] … State=UP TotalCPUs=4 …`` Raises
+    ParseError if the line is malformed.
     """
     name = matched(_PARTITION, line, "does not start with PartitionName=")
     values = dict(_PARTITION_FIELD.findall(line))

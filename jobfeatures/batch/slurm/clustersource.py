@@ -192,7 +192,7 @@ class SlurmCluster:
         """Return a job's user, from the queue, else from accounting; None if neither knows the job.
 
         `job_id` is that of a job (``12``), of an array's task (``12_3``) or of a heterogeneous job's
-        component (``12+1``). Raises SourceError.
+        component (``12+1``). Raises SourceError if a query fails.
         """
         if not _ASKED.match(job_id):
             return None
@@ -222,9 +222,9 @@ class SlurmCluster:
 def make_cluster_source(
     config: SystemSettings[SlurmSettings], clock: Clock, timeout_secs: float
 ) -> ClusterSource:
-    """Return the source for the controller role that ``slurm.ask`` selects. Raises ConfigurationError.
+    """Return the source for the controller role that ``slurm.ask`` selects.
 
-    `timeout_secs` limits each query.
+    `timeout_secs` limits each query. Raises ConfigurationError if slurmrestd's address is missing or invalid.
     """
     if config.own.ask == "rest":
         from jobfeatures.batch.slurm.json.source import JsonCluster

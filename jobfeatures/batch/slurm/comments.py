@@ -78,17 +78,20 @@ class JobComments:
     timeout_secs: float = 60.0
 
     def ended_since(self, since_secs: float) -> list[CommentedJob]:
-        """Return all users' jobs that ran and ended since `since_secs` (epoch). Raises SourceError.
+        """Return all users' jobs that ran and ended since `since_secs` (epoch).
 
         Jobs in all states are queried, and running ones left out: asked for final states only, sacct would
-        show an earlier run of a requeued job that is running.
+        show an earlier run of a requeued job that is running. Raises SourceError if sacct fails.
         """
         ago_secs = max(1, math.ceil(time.time() - since_secs))
         found = self._ask("-a", "-S", f"now-{ago_secs}seconds", "-E", "now")
         return [each for each in found if each.end_secs is not None and each.end_secs >= since_secs]
 
     def find(self, job: str) -> list[CommentedJob]:
-        """Return the job `job`, or an array's tasks, if they have started; else []. Raises SourceError."""
+        """Return the job `job`, or an array's tasks, if they have started; else [].
+
+        Raises SourceError if sacct fails.
+        """
         return self._ask("-j", job)
 
     def _ask(self, *options: str) -> list[CommentedJob]:
@@ -120,7 +123,7 @@ class JobComments:
         return [each for each in found if each is not None]
 
     def write(self, job_id: str, comment: str) -> None:
-        """Set a job's AdminComment by sacctmgr. Raises SourceError."""
+        """Set a job's AdminComment. Raises SourceError if sacctmgr fails or the job's id is malformed."""
         if not is_plain_id(job_id):
             raise SourceError(f"not a job id: {job_id[:40]!r}")
         ask_command(

@@ -70,7 +70,7 @@ def reason_word(text: str) -> str:
 
 
 def parse_uid(text: str) -> int:
-    """Return a user id. Raises ParseError.
+    """Return a user id. Raises ParseError if malformed.
 
     squeue up to 26.05.2 prints user ids from 2**31 on as negative numbers.
     """
@@ -84,7 +84,7 @@ def parse_uid(text: str) -> int:
 
 @lru_cache(maxsize=1024)  # many jobs have the same
 def parse_time_limit(text: str) -> int | Unlimited:
-    """Return squeue's time limit in seconds, or UNLIMITED. Raises ParseError."""
+    """Return squeue's time limit in seconds, or UNLIMITED. Raises ParseError if malformed."""
     return UNLIMITED if text == "UNLIMITED" else parse_slurm_duration(text)
 
 
@@ -92,7 +92,10 @@ expand_kept = lru_cache(maxsize=4096)(expand_nodes)  # many jobs and steps are o
 
 
 def count_tasks(text: str) -> int:
-    """Return the number of tasks in ``1-5,9%2`` or ``[0-100:4]`` (sbatch(1)). Raises ParseError."""
+    """Return the number of tasks in ``1-5,9%2`` or ``[0-100:4]``. Raises ParseError if malformed.
+
+    Source: sbatch(1).
+    """
     match = matched(_TASKS, text, "not a list of array tasks", field="ArrayTaskID")
     return count_ranges(match[1], "a list of array tasks", field="ArrayTaskID")
 

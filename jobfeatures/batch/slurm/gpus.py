@@ -61,7 +61,7 @@ def is_shared(text: str) -> bool:
 
 
 def parse_gpu_list(text: str) -> tuple[str, ...]:
-    """Return the GPUs of ``SLURM_JOB_GPUS``: ``0,2``, ``0-3`` or UUIDs. Raises ParseError."""
+    """Return the GPUs of ``SLURM_JOB_GPUS``: ``0,2``, ``0-3`` or UUIDs. Raises ParseError if malformed."""
     found: dict[str, None] = {}
     for part in text.split(","):
         if _UUID.match(part):

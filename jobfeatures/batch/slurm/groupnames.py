@@ -51,7 +51,7 @@ class SluidResolver:
         self._sample = 0
 
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
-        """Return the job ids found so far, by SLUID; `groups` are the control groups in this sample.
+        """Return the known job ids by SLUID; `groups` are the control groups in this sample.
 
         Ids that Slurm itself has reported (`groups.jobs`) take precedence. Ids from environments are searched
         again at ever longer intervals. If two SLUIDs would get the same job id, the one with processes gets

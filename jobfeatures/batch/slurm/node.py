@@ -98,7 +98,7 @@ def parse_reservations(lines: Iterable[str]) -> tuple[tuple[Maintenance, ...], t
 def parse_notice(
     node_lines: Sequence[str], maintenances: Iterable[Maintenance], *, node_name: str, now_secs: float
 ) -> NodeNotice:
-    """Return whether a node drains, its shutdowns and its CPUs. Raises ParseError.
+    """Return whether a node drains, its shutdowns and its CPUs. Raises ParseError without a valid record.
 
     `node_lines` are its record; shutdowns are the starts of its maintenances that end after `now_secs`
     (epoch).

@@ -88,7 +88,7 @@ def parse_queue(text: str, separator: str, *, taken_at_secs: float) -> JobTable:
 
 
 def parse_queued_job(values: Mapping[str, str]) -> Job:
-    """Return one job of the queue from its fields by name. Raises ParseError.
+    """Return one job of the queue from its fields by name. Raises ParseError if one is malformed.
 
     A pending job has the CPUs, nodes and GPUs that it requests, any other job those allocated to it. The
     estimated start of a pending job becomes `planned_secs`; its estimated end is left out.

@@ -133,10 +133,10 @@ _FIELD = re.compile(rf" ({'|'.join(_NAMES)})=")
 
 @dataclass(frozen=True, slots=True)
 class SlurmShare:
-    """What a job has on one node; 0 and () if not reported.
+    """A job's CPUs, memory and GPUs on one node; 0 and () if not reported.
 
-    `cards` are the indices of its GPUs. `has_shared_cards`: it has parts of GPUs (shard, mps), whose other
-    parts other jobs may have.
+    `cards` are the indices of its GPUs. `has_shared_cards`: the job has parts of GPUs (shard, mps), whose
+    other parts may belong to other jobs.
     """
 
     cpus: int = 0
@@ -162,7 +162,7 @@ class SharedJob:
     total_gpus: int | None = None
 
     def on(self, node_name: str | None) -> Job:
-        """Return the job with its share of the node `node_name`; if that is None, of its only node.
+        """Return the job with its CPUs, memory and GPUs on the node `node_name` (None: on its only node).
 
         If the details of the record have no CPUs or GPUs, a job on a single node gets its totals; for a job
         on several nodes they are unknown. `allocated_gpus` is None if GPUs are shared (shard, mps).
@@ -187,7 +187,10 @@ class SharedJob:
 
 
 def parse_shares(details: str) -> dict[str, SlurmShare]:
-    """Return a job's share of each node, by node, from the details of its record. Raises ParseError."""
+    """Return a job's CPUs, memory and GPUs on each node, by node, from its record's details.
+
+    Raises ParseError if malformed.
+    """
     found: dict[str, SlurmShare] = {}
     for match in _NODE_DETAIL.finditer(details):
         share = SlurmShare(

@@ -27,7 +27,7 @@ INVALID_JOB_ID = b"Invalid job id specified"
 def ask_squeue(
     programs: Programs, ids: Collection[str], *, node_name: str | None, **bounds: Any
 ) -> dict[str, Job]:
-    """Return, by id, those of the jobs `ids` that squeue reports. Raises SourceError.
+    """Return, by id, those of the jobs `ids` that squeue reports. Raises SourceError if squeue fails.
 
     `bounds` are limits such as `timeout_secs`, passed to `run_command`.
     """

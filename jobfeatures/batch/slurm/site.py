@@ -55,7 +55,7 @@ def ask_in_prolog(
 ) -> Job | None:
     """Return a starting job as the controller reports it; None if it does not know the job or is not queried.
 
-    Raises SourceError or ParseError.
+    Raises SourceError if the query fails, ParseError if the job's record is malformed.
     """
     if not needs_server(job, config):
         return None
@@ -76,7 +76,7 @@ def read_parents(_config: SystemSettings[SlurmSettings]) -> list[str]:
     """Return the path of the slice in which Slurm makes its control groups, as ``cgroup.conf`` sets it.
 
     [] if it sets no CgroupSlice. Source: cgroup.conf(5) of Slurm 26.05: ``CgroupSlice=site-batch.slice``, or
-    a path with the slices above. Raises OSError.
+    a path with the slices above. Raises OSError if the file cannot be read.
     """
     places = [os.environ.get("SLURM_CONF", ""), *CONFIGURATIONS]
     for folder in map(os.path.dirname, filter(None, places)):

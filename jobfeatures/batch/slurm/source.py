@@ -162,7 +162,7 @@ class SlurmSource(PolledSource):
 def make_source(config: SystemSettings[SlurmSettings], clock: Clock, node_name: str) -> BatchSource:
     """Return the daemon's source of this node's jobs, which also reads slurmd's folder.
 
-    Raises ConfigurationError.
+    Raises ConfigurationError if ``slurm.ask`` needs a setting that is missing or invalid.
     """
     # A node whose name is not known has no steps.
     steps = LocalSteps(node_name or "", config.procfs, clock, config.common.cgroup_parents)
@@ -177,7 +177,7 @@ def make_command_source(
 ) -> BatchSource:
     """Return the source that queries as ``slurm.ask`` says, without reading slurmd's folder.
 
-    Raises ConfigurationError.
+    Raises ConfigurationError if that needs a setting that is missing or invalid.
     """
     timeout_secs = config.common.timeout_secs
     if config.own.ask == "controller":

@@ -64,7 +64,7 @@ class Steps(NamedTuple):
 
 
 def parse_setup(text: str) -> Setup:
-    """Return the `Setup` in the output of ``scontrol show config``. Raises ParseError.
+    """Return the `Setup` in the output of ``scontrol show config``. Raises ParseError for other text.
 
     Sample: ``SlurmdSpoolDir = /var/spool``.
     """
@@ -75,14 +75,17 @@ def parse_setup(text: str) -> Setup:
 
 
 def ask_setup(programs: Programs) -> Setup:
-    """Run ``scontrol show config`` and return the `Setup` in its output. Raises SourceError or ParseError."""
+    """Run ``scontrol show config`` and return the `Setup` in its output.
+
+    Raises SourceError if the command fails, ParseError if its output has no SlurmdSpoolDir.
+    """
     return parse_setup(programs.ask("scontrol", "show", "config", max_bytes=MAX_CONFIG_BYTES))
 
 
 def list_jobs(programs: Programs, node_name: str) -> frozenset[str]:
     """Return the ids of the jobs on a node, by squeue, for which slurmctld sends its whole queue.
 
-    Raises SourceError.
+    Raises SourceError if squeue fails.
     """
     options = ("-a", "-h", "-w", node_name, "-t", "RUNNING", "-o", "%A")
     printed = programs.ask("squeue", *options, max_bytes=MAX_CONFIG_BYTES)
@@ -177,11 +180,11 @@ class LocalSteps:
 
 
 class WithSteps:
-    """Source that adds to another source what slurmd's folder shows.
+    """Source that passes on the jobs of another source, and adds what slurmd's folder shows.
 
-    The jobs of which it shows a step on this node are queried too. Running jobs that need not have a control
-    group here go into `JobTable.groupless`: all if Slurm makes no control groups, else those without a step
-    here.
+    Jobs with a step on this node, as the folder shows, are queried too. Running jobs that need not have a
+    control group here go into `JobTable.groupless`: all if Slurm makes no control groups, else those without
+    a step here.
     """
 
     name = NAME
@@ -209,11 +212,11 @@ class WithSteps:
         self._due_secs = float("-inf")  # monotonic
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
-        """Return what the other source's `watch` returns."""
+        """Return a context manager within which the other source calls `notify` if jobs may have changed."""
         return self._source.watch(notify)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of the other source, with `JobTable.groupless` set. Raises SourceError.
+        """Return the jobs of the other source, with `JobTable.groupless` set. Raises SourceError if it does.
 
         `seen` (with processes here; jobs with a step are added) and `claimed` (with a published directory or
         an empty control group) are passed to it.

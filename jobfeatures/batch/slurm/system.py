@@ -55,7 +55,7 @@ class SlurmJsonKind(LogKind):
 
 
 class Slurm(ClusterSystem[SlurmSettings]):
-    """What the program needs to know about Slurm, and how it gets Slurm's jobs; see `System`."""
+    """Slurm as a batch system; `System` says what the attributes and methods mean."""
 
     name = "slurm"
     job_variable = "SLURM_JOB_ID"

@@ -75,7 +75,7 @@ def read_long_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Re
 def parse_ad(text: str, *, source: str = "ClassAd") -> ClassAd:
     """Parse a text that holds at most one ad; without one, return an empty ad.
 
-    Raises ParseError, also for several ads.
+    Raises ParseError for an invalid line, and if there are several ads.
     """
     ads: list[ClassAd] = []
     for each in read_long_ads(text.split("\n"), source=source):
@@ -109,7 +109,10 @@ def _add_line(values: dict[str, Value], line: str) -> None:
 
 
 def parse_value(text: str) -> Value:
-    """Return the value of a literal (64-bit integer, finite real, string, Boolean), else an `Expression`."""
+    """Return the value of a literal (integer, finite real, string, Boolean), else an `Expression`.
+
+    An integer beyond 64 bits gives `Special.ERROR`.
+    """
     text = text.strip(" \t\r")
     if text[:1] == '"' and text[-1:] == '"' and len(text) >= 2:
         inner = text[1:-1]

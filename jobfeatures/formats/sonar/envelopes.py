@@ -64,17 +64,17 @@ def without_defaults(fields: Mapping[str, Any]) -> Document:
 
 
 def data_envelope(origin: Origin, data_type: str, attributes: Document) -> Document:
-    """Return an envelope around data of one type; `data_type` is a name such as ``sysinfo``."""
+    """Return an envelope around `attributes`, which are data of the type `data_type`, such as ``sysinfo``."""
     return {"meta": _meta(origin), "data": {"type": data_type, "attributes": attributes}}
 
 
 def error_envelope(origin: Origin, detail: str, now_secs: float) -> Document:
-    """Return an envelope that holds an error instead of data."""
+    """Return an envelope that holds an error, described by `detail`, instead of data."""
     return {"meta": _meta(origin), "errors": [error(origin, detail, now_secs)]}
 
 
 def error(origin: Origin, detail: str, now_secs: float) -> Document:
-    """Return one error object, such as `error_envelope` uses.
+    """Return one error object, as it is in an error envelope; `detail` is its text.
 
     Data that are valid but incomplete may hold such objects among their attributes.
     """

@@ -277,5 +277,5 @@ JOB_STATES: Final = SEED_JOB_STATES | frozenset(
 
 @cache
 def fields_of(name: str, profile: str | None = None) -> dict[str, Field]:
-    """Return the fields of an object type by name, for one profile or all. Raises KeyError."""
+    """Return the fields of an object type by name, for one profile or all; KeyError for an unknown type."""
     return {each.name: each for each in TYPES[name] if profile is None or profile in each.profiles}

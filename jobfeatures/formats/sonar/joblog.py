@@ -90,10 +90,10 @@ def recognise(head: str) -> bool:
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes, strict: bool = False
 ) -> Iterator[JobRecord | Rejected]:
-    """Yield the jobs and steps of all envelopes, in order; a job may be reported several times.
+    """Yield the jobs and job steps of all envelopes, in order; a job may be reported several times.
 
-    A faulty array element is rejected alone; any other fault rejects its whole envelope. If `strict`,
-    ParseError is raised at the first fault.
+    A faulty array element is rejected alone; any other fault rejects its whole envelope. `notes` counts
+    values that are ignored or unreadable. If `strict`, ParseError is raised at the first fault.
     """
     for first, text in _chunks(lines):
         for document in iterate_documents(text):
@@ -207,9 +207,9 @@ def _count_unreadable(raw: Json, notes: Notes) -> None:
 
 
 def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRecord:
-    """Return the record of one job element of an envelope.
+    """Return the record of `raw`, one element of an envelope's array of jobs; `reader` is the envelope's.
 
-    Raises ParseError if the element names too many nodes.
+    Raises ParseError if the envelope names too many nodes.
     """
     found: SlurmJobRecord = parse_slurm_job(raw, reader)
     sacct: Json = raw.get("sacct") or {}

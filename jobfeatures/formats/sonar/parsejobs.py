@@ -82,7 +82,10 @@ def parse_resources(text: str) -> dict[str, str]:
 
 
 def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
-    """Return the record of a job or a step. Raises ParseError if the element names too many nodes."""
+    """Return the record of `job`, an element that describes a job or a job step, of the envelope of `reader`.
+
+    Raises ParseError if the envelope names too many nodes.
+    """
     sacct: Json = job.get("sacct") or {}
     allocated = parse_resources(job.get("allocated_resources") or sacct.get("AllocTRES") or "")
     requested = parse_resources(job.get("requested_resources") or "")
@@ -135,7 +138,7 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
 def parse_cluster_record(attributes: Json, reader: Reader) -> ClusterRecord:
     """Return the partitions of a cluster, and its nodes with all their states.
 
-    Raises ParseError for too many node names.
+    `attributes` are those of the envelope of `reader`. Raises ParseError for too many node names.
     """
     path = "data.attributes"
     states: dict[str, dict[str, None]] = {}

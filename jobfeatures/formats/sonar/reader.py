@@ -1,4 +1,4 @@
-"""Defines the common base of the parsers of Sonar's records: it skips faulty elements and applies bounds.
+"""Defines `Reader`, which parsers of Sonar's records use: it skips faulty elements and limits node names.
 
 Pure.
 """
@@ -41,7 +41,7 @@ class Reader:
         return tuple(self._rejected.values())
 
     def items(self, parent: Json, name: str, path: str) -> Iterator[tuple[Json, str]]:
-        """Yield the valid elements of the array `name`, with their paths."""
+        """Yield the valid elements of the array `parent[name]`, with paths; `path` is that of `parent`."""
         place = f"{path}.{name}" if path else name
         for number, each in enumerate(parent.get(name) or ()):
             if f"{place}[{number}]" not in self._rejected:
@@ -73,11 +73,11 @@ def read_envelope(
 ) -> tuple[Json, Reader]:
     """Validate an envelope; return it, and a reader that gives access to its valid elements.
 
-    `minutes_from` is the name of a producer that sends limits in minutes. Unless `strict`, `is_mended` is
-    called with each fault; it may repair the document, and returns whether it did.
+    If `minutes_from` is the envelope's producer, its time limits are in minutes, not seconds. Unless
+    `strict`, `is_mended` is called with each fault; it may repair the document, and returns whether it did.
 
-    Raises ParseError, with the path of the first fault, if the envelope itself is invalid or, if `strict`,
-    any part of it.
+    Raises ParseError, with the path of the first fault, if the envelope itself is invalid, or if `strict` and
+    any part of it is.
     """
     rejected: dict[str, Rejected] = {}
     for fault in validate_envelope(document, strict=False):

@@ -101,7 +101,10 @@ def _timestamp(value: object, field: Field, strict: bool) -> str:
 
 
 def timestamp_secs(text: str) -> int:
-    """Parse a timestamp into whole seconds since the epoch. Raises ValueError, OverflowError."""
+    """Parse an ISO 8601 timestamp into whole seconds since the epoch.
+
+    Raises ValueError for any other text, OverflowError for a time that cannot be represented.
+    """
     whole = re.sub(r"\.[0-9]+", "", text, count=1)
     return int(datetime.fromisoformat(whole).timestamp())
 

@@ -71,9 +71,10 @@ def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Elem
 
 
 def understood_child(child: Element, content: Mapping[str, Slot], policy: str, warn: Warn) -> Element | None:
-    """Do the same as `understood` for a child element, whose place is looked up in `content`.
+    """Return a child element without the parts that are not understood, or None if it has to be removed.
 
-    `content` holds the elements that are allowed in the parent; `policy` is the parent's awareness policy.
+    `content` holds the elements that its parent may have, by name; `policy` is the parent's awareness policy.
+    `warn` and exceptions are as in `understood`.
     """
     slot = content.get(child.name)
     if slot is not None:

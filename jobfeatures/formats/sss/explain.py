@@ -111,7 +111,7 @@ def _run_secs(job: SssJob) -> int | None:
 
 
 def read_bytes(name: str, max_bytes: int) -> bytes:
-    """Return at most `max_bytes` + 1 bytes of a file, or of standard input (``-``). Raises OSError."""
+    """Return at most `max_bytes` + 1 bytes of a file, or of standard input (``-``); OSError if that fails."""
     if name == "-":
         return sys.stdin.buffer.read(max_bytes + 1)
     with open(name, "rb") as file:
@@ -121,7 +121,8 @@ def read_bytes(name: str, max_bytes: int) -> bytes:
 def jobs_of(name: str, *, lenient: bool) -> tuple[list[str], list[tuple[SssJob, SssJob]], list[Reference]]:
     """Read a document; return warnings, its jobs, and its references to jobs defined elsewhere.
 
-    Each job is a pair: as written, and with its defaults filled in. Raises ParseError and OSError.
+    Each job is a pair: as written, and with its defaults filled in. Raises ParseError if the document is
+    invalid, OSError if it cannot be read.
     """
     return _jobs_of(parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient))
 
@@ -141,7 +142,7 @@ def examine(name: str, *, lenient: bool, explain: bool = False, resolved: bool =
     """Yield the lines that `jobfeatures sss` prints about a document.
 
     With `resolved`, each job is printed with its defaults filled in; with `explain`, each job is explained in
-    words. Raises ParseError for the first error in the document, and OSError.
+    words. Raises ParseError for the first error in the document, OSError if it cannot be read.
     """
     parsed = parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient)
     warnings, both, references = _jobs_of(parsed)

@@ -58,7 +58,10 @@ class _Budget:
 
 
 def resolve_job(job: SssJob, defaults: SssJob | None = None, budget: _Budget | None = None) -> SssJob:
-    """Return a job with its own defaults and those of its group filled in. Raises as `resolve_group` does."""
+    """Return a job with its own defaults, and `defaults`, those of its group, filled in.
+
+    `budget` limits the properties that all jobs together inherit. Raises as `resolve_group` does.
+    """
     budget = budget or _Budget()
     if defaults is not None:
         job = _merge(job, defaults, budget)

@@ -67,8 +67,8 @@ def parse_object(data: bytes, *, source: str = "", lenient: bool = False) -> Par
 def read_root(root: Element, warnings: list[Rejected]) -> Root:
     """Convert the root element of a document: a Job, a JobGroup, or a reference.
 
-    Parts that are skipped under the awareness policy Warn are added to `warnings`. Raises ParseError, without
-    the name of the source.
+    Parts that are skipped under the awareness policy Warn are added to `warnings`. Raises ParseError for
+    anything that the specification does not allow.
     """
     slot = ROOTS.get(root.name)
     if slot is None:
@@ -85,7 +85,7 @@ def read_container(
     """Convert an element that holds other elements to a record; None if it has to be skipped.
 
     `slot` is its place in the vocabulary, `inherited` the awareness policy of the enclosing element. Parts
-    that are skipped under the policy Warn are added to `warnings`. Raises ParseError.
+    that are skipped under the policy Warn are added to `warnings`. Raises ParseError as `read_root` does.
     """
 
     def warn(note: Rejected) -> None:

@@ -78,7 +78,7 @@ def read_records(
 
 
 def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
-    """Convert a job with its defaults filled in to a record; `notes` count dropped values.
+    """Convert a job with its defaults filled in to a record; `notes` counts values that a record cannot hold.
 
     Raises ParseError for an invalid job id.
     """

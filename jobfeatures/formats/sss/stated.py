@@ -72,7 +72,7 @@ class StatedValues:
     def actual(self, name: str) -> Property | None:
         """Return the delivered property of this name, else the uncategorized one, else the requested one.
 
-        Returns None if there is none, or more than one.
+        Returns None if there is none or more than one, if its op is not EQ, or if it is an alternative.
         """
         for category in (DELIVERED, DIRECT, REQUESTED):
             found = self.all(name, category)
@@ -100,18 +100,18 @@ class StatedValues:
         return None if found is None else str(found.value)
 
     def number(self, name: str) -> int | None:
-        """Return the number of a property that is in neither category (Requested, Delivered), or None.
+        """Return the integer value of a property that is neither in Requested nor in Delivered.
 
-        The result is None if the property is absent or stated several times.
+        Returns None if the property is absent, stated several times, or no integer.
         """
         found = self.all(name)
         value = self.use(found[0]).value if len(found) == 1 else None
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def flag(self, name: str) -> bool | None:
-        """Return the Boolean of a property that is in neither category (Requested, Delivered), or None.
+        """Return the Boolean value of a property that is neither in Requested nor in Delivered.
 
-        The result is None if the property is absent or stated several times.
+        Returns None if the property is absent or stated several times.
         """
         found = self.all(name)
         return self.use(found[0]).value is True if len(found) == 1 else None
@@ -123,7 +123,7 @@ class StatedValues:
     def extended(self, name: str) -> Any:
         """Return the value of the Extension that `extension` finds; None if it is absent or empty.
 
-        Raises ParseError.
+        Raises ParseError if the value is not of the type of its field.
         """
         found = self._extended.get(name)
         if found is None or not found.value:
@@ -140,7 +140,7 @@ class StatedValues:
         return extensions.exact_state(word, self.extended("state")) or state
 
     def has(self, name: str) -> int | None:
-        """Return the amount of the property that `actual` finds; None if it finds none.
+        """Return the amount of what the job has of a property, as found by `actual`; None if it finds none.
 
         The amount is in bytes, in seconds, or a plain number.
         """

@@ -56,9 +56,9 @@ def read_jobs(
     """Yield the jobs in a log's lines with all defaults filled in.
 
     Warnings and errors are yielded as Rejected, the properties of job groups as Property. If `repaired` is
-    given, typographic quotes are replaced by straight ones, and `repaired` counts the lines concerned. With
-    `keep_text`, each job has its source text, and the text between jobs is yielded as Passage; neither
-    includes what could not be read.
+    given, typographic quotes are replaced by straight ones, and `repaired` counts the lines that had some.
+    With `keep_text`, jobs are yielded as KeptJob, and the text between them as Passage; neither includes
+    what could not be read.
     """
     reader = _StreamReader(keep_text=keep_text)
     for number, line in enumerate(lines, 1):
@@ -305,7 +305,10 @@ def _size(element: Element) -> int:
 
 
 def read_job(element: Element, policy: str, defaults: SssJob | None) -> Iterator[FoundJob]:
-    """Convert a Job element: yield the job with its defaults filled in, or its error; then the warnings."""
+    """Convert a Job element: yield the job with its defaults filled in, or its error; then the warnings.
+
+    `policy` is the awareness policy of the enclosing element, `defaults` the JobDefaults of its group.
+    """
     notes: list[Rejected] = []
     try:
         job = read_container(element, CONTENT["JobGroup"]["Job"], policy, notes)

@@ -166,9 +166,9 @@ class _Parser(DefusedExpatParser):
 class XmlEvent(NamedTuple):
     """One event in a stream of documents: the start of a group, a complete child of a group, or its end.
 
-    `kind` is "open", "part" or "close" for a JobGroup, "root" for any other root element. `begin` is the
-    offset of the element. `last_tag` is the offset of the last tag read so far, or, if the element is empty,
-    of its end. Both are in UTF-8 bytes since the start of the feed.
+    `kind` is "open" (start), "part" (child) or "close" (end) for a JobGroup, "root" for any other root
+    element. `begin` is the offset of the element; `last_tag` is that of the tag which caused the event, or of
+    the end of an empty element. Both are in UTF-8 bytes since the start of the feed.
     """
 
     kind: str
@@ -195,7 +195,7 @@ class ElementFeed:
         list(self.feed(before))
 
     def feed(self, line: str) -> Iterator[XmlEvent]:
-        """Parse a line; yield its events. Raises ParseError, after which nothing more can be fed."""
+        """Parse a line; yield its events. Raises ParseError for unacceptable XML; the feed then ends."""
         for start in range(0, len(line), CHUNK_CHARACTERS):  # all jobs may stand on one line
             yield from self._feed_chunk(line[start : start + CHUNK_CHARACTERS])
 
@@ -353,7 +353,7 @@ def _placed(reason: str, source: str, line: int, column: int, name: str = "") ->
 
 
 def reason_at(element: Element, reason: str) -> str:
-    """Return a reason (the text of an error) prefixed with the column of an element, if known."""
+    """Return the text of an error, `reason`, with the element's column in front if the column is known."""
     return f"column {element.column}: {reason}" if element.column else reason
 
 

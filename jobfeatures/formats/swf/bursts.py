@@ -14,7 +14,7 @@ from jobfeatures.formats.swf.header import Preemption
 
 
 class Joined(NamedTuple):
-    """A job as a whole, made from `lines` lines of a log; `parts` holds its parts if it was swapped out."""
+    """A job as a whole, from `lines` lines of a log; the parts of a swapped-out job's run are in `parts`."""
 
     job: SwfJob
     parts: tuple[SwfJob, ...] = ()
@@ -27,7 +27,7 @@ class Joined(NamedTuple):
 
     @property
     def swapped_secs(self) -> Number:
-        """Return for how many seconds the job was swapped out between its parts."""
+        """Return for how many seconds the job was swapped out, between the times at which it ran."""
         return sum(max(0, part.wait_secs) for part in self.parts[1:]) if self.parts else 0
 
     @property

@@ -39,7 +39,7 @@ class SwfColumns(NamedTuple):
 
 
 def read_header(name: str) -> Header:
-    """Return the comments at the top of a log in SWF. Raises LogFileError."""
+    """Return the comments at the top of a log in SWF. Raises LogFileError if it cannot be read."""
     with reading(name) as stream:
         return SwfReader(bounded_lines(stream), source=name).header
 
@@ -79,9 +79,10 @@ def _split(table: Array) -> dict[str, Array]:
 
 
 def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
-    """Yield a log in pieces of at least `lines` lines; each piece has the comments read so far.
+    """Yield a log in pieces of at least `lines` lines (the last one: fewer).
 
-    Raises LogFileError.
+    The pieces share one header, which grows as comments are read. Raises LogFileError if the log cannot be
+    read.
     """
     header = Header(name)
     found: list[SwfColumns] = []
@@ -96,7 +97,7 @@ def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
 
 
 def read_jobs(name: str, lines: int) -> Iterator[SwfColumns]:
-    """Yield a log in pieces of at least `lines` lines; all lines of a job are in the same piece."""
+    """Yield a log as `read_pieces` does, but with all consecutive lines of a job in the same piece."""
     pieces = read_pieces(name, lines)
     left = next(pieces)
     for piece in pieces:

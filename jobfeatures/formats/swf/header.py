@@ -50,7 +50,7 @@ class Preemption(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A number of nodes or processors from a header; `parts` are those of the partitions, if listed."""
+    """A number of nodes or processors from a header; `parts`, if listed, has it for each partition."""
 
     total: int
     parts: tuple[int, ...] = ()
@@ -73,11 +73,11 @@ class Header:
     comments: list[Comment] = field(default_factory=list)
 
     def values(self, label: str) -> list[Comment]:
-        """Return all comments with a label."""
+        """Return all comments that have this label."""
         return [each for each in self.comments if each.label == label]
 
     def value(self, label: str) -> Comment | None:
-        """Return the last comment with a label, or None. A later comment corrects earlier ones."""
+        """Return the last comment that has this label, or None. A later comment corrects earlier ones."""
         found = self.values(label)
         return found[-1] if found else None
 
@@ -89,9 +89,9 @@ class Header:
             return None
 
     def size(self, label: str) -> Size | None:
-        """Return the value of the comment `label`, MaxNodes or MaxProcs. Raises ParseError.
+        """Return the value of the comment `label`, MaxNodes or MaxProcs.
 
-        Returns None if it is absent or ``N/A``.
+        Returns None if it is absent, empty, ``N/A``, ``unknown`` or −1. Raises ParseError if it is no number.
         """
         comment = self.value(label)
         if comment is None or comment.value.upper() in {"N/A", "", "-1", "UNKNOWN"}:
@@ -104,7 +104,7 @@ class Header:
         return Size(int(match[1]), tuple(map(int, words)) if are_parts else ())
 
     def preemption(self) -> Preemption | None:
-        """Return the value of the comment Preemption, None if it is absent. Raises ParseError."""
+        """Return the value of the comment Preemption, None if it is absent; ParseError for an unknown one."""
         comment = self.value("Preemption")
         if comment is None:
             return None
@@ -118,7 +118,10 @@ class Header:
         return any(_CPU_TIME.search(each.value) for each in self.comments if each.label in {"", "Note"})
 
     def start_secs(self) -> int | None:
-        """Return the log's time 0 (UnixStartTime, epoch seconds), None if absent. Raises ParseError."""
+        """Return the log's time zero in epoch seconds, from UnixStartTime; None without this comment.
+
+        Raises ParseError if the comment is not a number.
+        """
         comment = self.value("UnixStartTime")
         if comment is None:
             return None
@@ -127,9 +130,9 @@ class Header:
         return int(comment.value)
 
     def zone(self) -> tzinfo | None:
-        """Return the log's time zone, or None. Raises ParseError.
+        """Return the log's time zone from the comment TimeZoneString, else from the deprecated TimeZone.
 
-        It comes from the comment TimeZoneString, else from the deprecated TimeZone.
+        Returns None without these comments. Raises ParseError for an unknown zone.
         """
         comment = self.value("TimeZoneString")
         if comment is not None:
@@ -157,9 +160,10 @@ class Header:
         return datetime.fromtimestamp(start_secs + secs, zone)
 
     def numbered(self, label: str) -> dict[int, str]:
-        """Return the names of queues or partitions, by their numbers, that the header's comments state.
+        """Return the names, by number, that the header gives to queues or partitions.
 
-        `label` is the label of these comments. Raises ParseError.
+        `label` is the label of the comments that do so, Queue or Partition. Raises ParseError for a comment
+        that does not begin with a number.
         """
         found: dict[int, str] = {}
         for comment in self.values(label):
@@ -176,7 +180,7 @@ class Header:
 
 
 def parse_comment(line: str, header: Header, number: int = 0) -> None:
-    """Add one comment line, which begins with ``;``, to a header.
+    """Add one comment line, which begins with ``;``, to a header; `number` is the line's number in the log.
 
     A comment has a label, such as ``; MaxNodes: 184 ( 6, 171, 7)``; the label may be indented. A line that is
     indented by more than one blank and has no known label continues the comment before it. Any other line
@@ -224,14 +228,14 @@ def format_date(moment: datetime) -> str:
 class HeaderTime(NamedTuple):
     """A date and time of day in a header, with the abbreviation of its time zone.
 
-    Of such abbreviations only UTC is unambiguous.
+    Abbreviations of time zones are ambiguous, except UTC.
     """
 
     clock: datetime
     zone: str
 
     def is_at(self, meant: datetime) -> bool:
-        """Return whether this date is the time `meant`, if it is read in the zone of `meant` or in UTC."""
+        """Return whether this date, taken as one in the zone of `meant` or in UTC, is the time `meant`."""
         if self.zone in UTC_NAMES:
             return abs((self.clock.replace(tzinfo=UTC) - meant).total_seconds()) < 1
         others = {(meant + timedelta(days=days)).tzname() for days in (-183, 183)} - {meant.tzname()}

@@ -19,7 +19,7 @@ _END: Final[Pair] = ((inf, 0, 0), None)  # behind all batches
 
 
 def in_order(batches: Iterable[JobBatch], sort: Sorter) -> Parts:
-    """Return a function that yields all jobs, as columns, sorted by submit time (stable).
+    """Return a function that yields all jobs, as columns of some at a time, stably sorted by submit time.
 
     A job without a submit time stays behind the job before it. Batches that overlap in time are merged,
     unless more than `OVERLAPPING` jobs overlap at once: then `sort` sorts all jobs.
@@ -37,9 +37,9 @@ def in_order(batches: Iterable[JobBatch], sort: Sorter) -> Parts:
 
 
 def without(positions: Collection[int], parts: Parts) -> Parts:
-    """Return a function that yields the jobs of `parts` except those at the given positions.
+    """Return a function that yields what `parts` yields, without the jobs at the given positions.
 
-    Positions count all jobs from 1.
+    `parts` comes from `in_order`. Positions are counted from 1, over all jobs.
     """
 
     def left() -> Iterator[SwfRow]:

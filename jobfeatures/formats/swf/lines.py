@@ -33,9 +33,9 @@ _IDS = frozenset({"user", "group", "executable", "queue", "partition", "precedin
 class SwfReader:
     """Reads one log in SWF. Iterate over the reader, only once, to get the jobs.
 
-    `header` holds the comments read so far: those at the top before the first job, all of them at the end. A
+    `header` holds the comments at the top of the log from the beginning, others once they have been read. A
     strict reader raises ParseError at the first fault. A tolerant reader repairs what it can, and counts the
-    repairs by kind in `repaired`. It skips other faulty lines, counts them in `skipped`, and keeps the first
+    repairs by kind in `repaired`. It skips other faulty lines, counts them in `skipped`, and stores the first
     `KEPT` of them in `rejected`.
     """
 
@@ -110,7 +110,7 @@ class SwfReader:
 
     @property
     def trailing(self) -> str:
-        """Return the text after the last job that was read; it is empty unless `keep_text` is set."""
+        """Return the comments and empty lines since the last job that was read; "" unless `keep_text`."""
         return "".join(self._between)
 
     def _job(self, number: int, line: str) -> Iterator[SwfJob]:

@@ -38,10 +38,10 @@ def make_jobs(
 ) -> list[Sequence[Any]]:
     """Convert columns of jobs to the 18 columns of SWF.
 
-    `names` are the job numbers to write. `numbers` maps the ids of jobs that others follow to their numbers.
-    Times are counted from `start_secs`. `numbering` gives numbers to users, groups, queues and so on. `lost`
-    is called with the name of each value that SWF cannot hold. If `is_cpu`, the requested time is the limit
-    of CPU time, not of wall time.
+    `names` are the numbers that these jobs get. `numbers` holds the number of each job that another one
+    follows, by job id. Times count from `start_secs`. `numbering` gives numbers to users, groups, queues
+    and so on. `lost` is called with the name of each value that SWF cannot hold. If `is_cpu`, the requested
+    time is the limit of CPU time, not of wall time.
     """
     cpus, asked = jobs.total_cpus, jobs.requested_cpus
     requested = [one or other for one, other in zip(asked, cpus, strict=True)]

@@ -57,7 +57,7 @@ def read_records(
     Times are epoch seconds, or seconds since the log's time zero if the header has no UnixStartTime. A
     UnixStartTime or Preemption comment that cannot be read is rejected, and taken as absent. If `strict`,
     ParseError is raised instead. With `keep_text`, records hold their source text, and other text is yielded
-    as Passage.
+    as Passage. `notes` counts repairs and values that are not used; `meaning` says how to interpret fields.
     """
     reader = SwfReader(lines, source=source, strict=strict, keep_text=keep_text)
     names = Names(reader.header)
@@ -143,7 +143,10 @@ def _by_number(header: Header, label: str) -> dict[int, str]:
 
 
 def make_record(joined: Joined, start_secs: int, names: Names, meaning: Meaning | None = None) -> JobRecord:
-    """Convert a job of SWF to a record; `start_secs` is the log's time zero in epoch seconds."""
+    """Convert a job of SWF to a record; `start_secs` is the log's time zero in epoch seconds.
+
+    `names` are those that the log's header gives to users, groups and so on.
+    """
     is_bytes, is_of_job, is_cpu, no_waits = meaning or Meaning()
     if no_waits and joined.job.wait_secs == UNKNOWN and joined.job.run_secs != UNKNOWN:
         joined = joined._replace(job=joined.job._replace(wait_secs=0))

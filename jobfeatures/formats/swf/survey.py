@@ -1,6 +1,6 @@
-"""Collects facts about all jobs that are needed before the first line of SWF can be written.
+"""Collects what must be known about all jobs before the first line of a log in SWF can be written.
 
-They are needed for the header, and for the numbers of jobs, users and so on. Pure.
+The header needs counts and times, and numbers have to be assigned to jobs, users and so on. Pure.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SwfRow(NamedTuple):
 
 
 def columns_of(batch: JobBatch) -> SwfRow:
-    """Return, as columns, the fields of a batch of records that SWF can hold."""
+    """Return one column for each field of a batch of records that SWF can hold."""
     return SwfRow(*map(batch.column, SwfRow._fields))
 
 
@@ -121,9 +121,9 @@ Numbering = Mapping[str, NameNumbers]  # of one log, by kind
 
 
 def numbering_of(names: Names | None) -> Numbering:
-    """Return, by kind, the numbers that a log's header assigns to names.
+    """Return one `NameNumbers` for each kind of name (user, group, queue …).
 
-    Without a header (`names` None), no numbers are assigned yet.
+    Numbers that a log's header gives to names, `names`, are kept; if it is None, no name has a number yet.
     """
     if names is None:
         return {kind: NameNumbers() for kind in KINDS}
@@ -233,8 +233,9 @@ def make_header(
 ) -> Header:
     """Return the header of a log whose times count from `start_secs` (epoch seconds).
 
-    `old` is the header of the log that was read, if any. The time zone is `zone`, else the TimeZoneString of
-    `old`, else UTC.
+    `survey` has seen all jobs; `numbering` holds the numbers of users, queues and so on, which are written as
+    comments. `old` is the header of the log that was read, if any. The time zone is `zone`, else the
+    TimeZoneString of `old`, else UTC.
     """
     is_model = start_secs == 0 and survey.jobs > 0 and not survey.is_measured  # times are of no clock
     tells_time = not is_model if old is None else old.readable(Header.start_secs) is not None

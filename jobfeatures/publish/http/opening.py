@@ -29,7 +29,7 @@ HINTS = {
 async def accepting(connections: Connections, where: Where, *, key: str) -> AsyncIterator[str]:
     """Accept connections during the `with` block; yield the first address that is listened on.
 
-    `where` is an address, or sockets that listen already; `key` is the setting that it comes from. Raises
+    `where` is an address, or sockets that listen already; `key` is the setting that errors name. Raises
     ConfigurationError if the address cannot be bound.
     """
     listeners: list[asyncio.Server] = []

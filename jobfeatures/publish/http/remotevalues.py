@@ -66,7 +66,8 @@ class FeatureReader:
     def read(self, job_name: str | None, key: str) -> HttpValue:
         """Return the value of a key of a job, or (`job_name` None) of the machine.
 
-        Raises OSError if it is absent, or UnsafePathError.
+        Raises OSError if it is absent, UnsafePathError if it is not a small regular file of root or the job's
+        user.
         """
         path = f"{self._root}/{MACHINE}" if job_name is None else f"{self._root}/{JOB}/{job_name}"
         kept = self._kept.pop((job_name, key), None)

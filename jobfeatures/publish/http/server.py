@@ -91,7 +91,7 @@ class FeatureServer:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request, even if by refusing it, and count the answer."""
+        """Return the answer to a request, perhaps a refusal, and count it by its status."""
         try:
             response = await self._answer(request)
         except Refused as refusal:

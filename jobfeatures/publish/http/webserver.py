@@ -51,7 +51,7 @@ class Listener(Protocol):
     limits: ConnectionLimits
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request. Raises Refused."""
+        """Return the answer to a request. Raises Refused to refuse it."""
 
     def close(self) -> None:
         """Release the listener's resources: no further request comes."""

@@ -32,8 +32,8 @@ class TaskUsage(NamedTuple):
     """Resource usage of tasks, with the fields in the order of the kernel's records.
 
     `cpu` and `waiting` (for a CPU) are in nanoseconds. `read_bytes` and `written_bytes` are those of system
-    calls, `data_…` bytes those of storage. `tasks` counts tasks so far. The last four fields are traffic by
-    IP.
+    calls, `data_…` bytes those of storage. `tasks` counts all tasks, ended ones included. The last four
+    fields are traffic by IP.
     """
 
     cpu: int

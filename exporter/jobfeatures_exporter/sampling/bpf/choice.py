@@ -52,7 +52,8 @@ def begin_choice(
 ) -> Callable[[], Choice]:
     """Begin to load the eBPF programs in a thread, to save time at the start.
 
-    Return a function that waits for this thread and then returns the result of `choose_reader`.
+    Return a function that waits for this thread and then returns the result of `choose_reader`, which also
+    explains the arguments.
     """
     found: list[Choice] = []
     thread = threading.Thread(target=lambda: found.append(try_reader(config, paths, kept)), name="loading")

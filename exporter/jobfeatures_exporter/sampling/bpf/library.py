@@ -119,10 +119,11 @@ def load_object(
 ) -> dict[str, int]:
     """Load the BPF object file at `path` and attach its programs; return open descriptors by name.
 
-    These are the descriptors of links, of the `maps`, and of the programs in `hooks` as NAME-program. The
-    programs run as long as they are open. `constants` is the content of the object's read-only data. `maps`
-    has the maximum number of entries of each map, 0: as in the file. The programs in `packets` are attached
-    to the control group at `group`, or not loaded if it is None. Raises OSError, leaving nothing attached.
+    The result has a link for each attached program, the `maps`, and as ``NAME-program`` the programs in
+    `hooks`. A program runs as long as its link is open. `constants` is the content of the object's read-only
+    data. `maps` has the maximum number of entries of each map, 0: as in the file. The programs in `packets`
+    are attached to the control group at `group`, or not loaded if it is None. If anything fails, OSError is
+    raised and nothing stays attached.
     """
     stem = os.path.basename(path).partition(".")[0]
     links: list[int] = []
@@ -180,7 +181,7 @@ def close_all(descriptors: Mapping[str, int]) -> None:
 
 
 def run_iterator(bpf: Bpf, link: int) -> None:
-    """Run a BPF iterator program once; `link` is the descriptor of the program's link. Raises OSError."""
+    """Run the BPF iterator program with this link's descriptor once. Raises OSError if that fails."""
     descriptor = bpf.call("bpf_iter_create", link)
     try:
         while os.read(descriptor, 4096):
@@ -190,7 +191,10 @@ def run_iterator(bpf: Bpf, link: int) -> None:
 
 
 def read_misses(bpf: Bpf, program: int) -> int:
-    """Return how often the kernel skipped a BPF program as the CPU was running it already. Raises OSError."""
+    """Return how often the kernel has skipped a BPF program; `program` is the program's descriptor.
+
+    It does so if the CPU is already running the program. Raises OSError if the count cannot be read.
+    """
     info, size = ctypes.create_string_buffer(_INFO_BYTES), ctypes.c_uint32(_INFO_BYTES)
     bpf.call("bpf_obj_get_info_by_fd", program, info, ctypes.byref(size))
     misses: int = _KEY.unpack_from(info.raw, _MISSES_AT)[0]
@@ -214,7 +218,7 @@ class Table:
         self._place = ctypes.create_string_buffer(8)
 
     def read(self) -> Iterator[tuple[int, bytes]]:
-        """Yield each key of the map with its value as bytes. Raises OSError."""
+        """Yield each key of the map with its value as bytes. Raises OSError if that fails."""
         begun = False
         more = True
         size = self._value_bytes
@@ -240,10 +244,10 @@ class Table:
                 yield key, values[number * size : (number + 1) * size]
 
     def put(self, key: int, value: bytes) -> None:
-        """Set the value of a key in the map. Raises OSError."""
+        """Set the value of a key in the map. Raises OSError if that fails."""
         self._bpf.call("bpf_map_update_elem", self._descriptor, _KEY.pack(key), value, 0)
 
     def delete(self, key: int) -> None:
-        """Delete a key from the map if it is there. Raises OSError."""
+        """Delete a key from the map if it is there. Raises OSError if that fails."""
         with contextlib.suppress(FileNotFoundError):
             self._bpf.call("bpf_map_delete_elem", self._descriptor, _KEY.pack(key))

@@ -53,7 +53,7 @@ class KernelSums:
         """Load and attach the programs, or go on with descriptors `kept` from a former process.
 
         With `network`, packets are counted too; `no_network` says why they are not, "" if they are.
-        Raises OSError.
+        Raises OSError if that fails.
         """
         tops = find_hierarchies(cgroup)
         self._controller = "cpuacct" if "cpuacct" in tops else UNIFIED
@@ -121,7 +121,7 @@ class KernelSums:
         self.descriptors = {}
 
     def try_out(self) -> None:
-        """Read all sums like a sample does and discard them, to check that it works. Raises OSError."""
+        """Read all sums like a sample does and discard them. Raises OSError if that does not work."""
         run_iterator(self._bpf, self.descriptors[_ITERATOR])
         for _ in self._groups.read():
             pass
@@ -138,7 +138,7 @@ class KernelSums:
     def look(self, directories: Iterable[JobDirectory]) -> None:
         """Take a sample: have the kernel charge what all tasks have used up to now, then read its sums.
 
-        `directories` are the control groups of all jobs. Raises OSError.
+        `directories` are the control groups of all jobs. Raises OSError if that fails.
         """
         known, self._ids = self._ids, {}
         for each in directories:
@@ -172,7 +172,7 @@ class KernelSums:
         return self._sums.sums_of(self._ids.get(directory.source(self._controller), ()))
 
     def checks(self) -> KernelChecks:
-        """Return how often the eBPF programs could not count something. Raises OSError."""
+        """Return how often the eBPF programs could not count something. Raises OSError if that fails."""
         full, without_storage, tails, threads = _CHECKS.unpack(
             self._bpf.lookup(self.descriptors[".bss"], bytes(4), _CHECKS.size)
         )
@@ -205,9 +205,9 @@ class KernelSums:
 def find_lists(directory: JobDirectory, freezer: str) -> list[str]:
     """Return directories whose ``cgroup.procs`` files together list all processes of a job.
 
-    These are one of the job's directories and, unless `freezer` is "", the one at the same path below
-    `freezer`. This is the root of the freezer hierarchy on v1: some of a job's processes may be in no other
-    group of the job.
+    One is any of the job's directories. Unless `freezer` is "", another is the directory at the same path
+    below `freezer`, the root of v1's freezer hierarchy: some of a job's processes may be in no other group of
+    the job.
     """
     any_of_them = next(iter(directory.groups.values()))
     beside = f"{freezer}{directory.path}"
@@ -215,7 +215,7 @@ def find_lists(directory: JobDirectory, freezer: str) -> list[str]:
 
 
 def digest_of() -> str:
-    """Return 16 hexadecimal digits (of SHA-256) that identify the BPF object file. Raises OSError."""
+    """Return 16 hexadecimal digits that identify the BPF object file. Raises OSError if it is unreadable."""
     return hashlib.sha256(read_file(OBJECT)).hexdigest()[:16]
 
 

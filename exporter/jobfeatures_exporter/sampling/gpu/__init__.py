@@ -55,7 +55,7 @@ class Driver(Protocol):
 
         In a sample, `energy_joules` is the driver's own counter or None and `busy_secs` is None, since
         `CardMeter` computes both counters. Values that cannot be read are None; impossible values are removed
-        later, by `bounds`. Raises DriverError.
+        later, by `bounds`. Raises DriverError if the driver cannot be used now.
         """
 
     def close(self) -> None:

@@ -22,9 +22,9 @@ FIRST_RENDER_MINOR = 128  # of /dev/dri/renderDN
 
 
 def parse_gpustat(text: str) -> str | None:
-    """Return the job id of a file /run/gpustat/CARD with ``JOBID UID``; None if it is empty or has 0.
+    """Return the job id of a file /run/gpustat/CARD with ``JOBID UID``; None if it is empty or the id is 0.
 
-    Raises ParseError.
+    Raises ParseError if malformed.
     """
     words = text.split()
     if not words:
@@ -60,12 +60,12 @@ def resolve_card(
 
     A name is a UUID, a prefix of a UUID that is unique on the node, or a number. For NVIDIA's cards, a batch
     system's number is that of the device file (``/dev/nvidia3``, as in gres.conf), but with
-    ``by_minor=False`` it is NVML's index. For others it is the position in the order of bus addresses. With
-    `by_device`, and from 128 on, it is the number of ``/dev/dri/card1`` or ``/dev/dri/renderD128``.
+    ``by_minor=False`` it is NVML's index. For other cards it is the position in the order of bus addresses;
+    with `by_device`, or from 128 on, it is the number in ``/dev/dri/card1`` or ``/dev/dri/renderD128``.
 
-    On a node with MIG instances, a number counts only if it means the same card whether or not instances are
-    numbered too. On a node with partitions, a position means no card. ``1:3/0`` is GPU instance 3 on card 1,
-    if it is not divided into several compute instances.
+    On a node with MIG instances, the batch system may count only cards, or instances too: a number has to
+    mean the same card either way, else the result is None. On a node with partitions, a position means no
+    card. ``1:3/0`` is GPU instance 3 on card 1, if it is not divided into several compute instances.
     """
     if name.startswith(UUID_FORMS):
         found = [card.uuid for card in cards if card.uuid.startswith(name)]

@@ -1,4 +1,4 @@
-"""Writes which jobs each GPU has to the files that dcgm-exporter reads (`--hpc-job-mapping-dir`).
+"""Tells dcgm-exporter, by files in its `--hpc-job-mapping-dir`, which jobs use each GPU.
 
 A file is named after NVML's index of a card, or the index and GPU instance of a MIG instance (``0.2``), and
 has one job id per line; a GPU without jobs has no file. Releases of dcgm-exporter without support for MIG
@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 
 
 def map_jobs(cards: Iterable[GpuCard], uses: Iterable[JobGpu]) -> dict[str, str]:
-    """Return the content of each job file by its name.
+    """Return the content of each file to write, by the file's name, which stands for a GPU.
 
-    A file lists the ids of the jobs that have its GPU allocated or use it.
+    A file lists the ids of the jobs that use the GPU or have it allocated.
     """
     by_uuid = {card.uuid: card for card in cards}
     found: dict[str, set[str]] = {}

@@ -20,14 +20,13 @@ Account = tuple[tuple[JobGpu, ...], dict[str, int]]  # usage by job and card; un
 def compute_shares(
     processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
 ) -> dict[WorkKey | None, float]:
-    """Return the share of a card's use of each job, unit or process group; the sum is 1.
+    """Divide the use of one card among jobs, units and process groups; return the share of each (0 to 1).
 
     Shares are proportional to the utilisation of processes if the driver reports any. Otherwise all with
-    processes on the card get equal shares. Without processes, the only job with the card allocated gets all;
-    else nobody.
+    processes on the card get equal shares. If there are no processes, the job that has the card allocated
+    gets all; if there is no such job or several, the result is empty.
 
-    `key_of` returns to what a process belongs. Its None, for an unknown process, is a key of the result too.
-    The result may be empty.
+    `key_of` returns the job, unit or process group of a pid; None, for an unknown process, gets a share too.
     """
     weights: dict[WorkKey | None, float] = {}
     for process in processes:
@@ -91,10 +90,11 @@ class GpuBook:
     ) -> Account:
         """Add cards' new `readings`, oldest first; return what each job has used of each card.
 
-        `latest` has each card's current reading, `allocations` the UUIDs of each job's cards. A process that
-        has ended since it was seen on a card still belongs to its job. Counters are kept for the keys in
-        `allocations` and `runs`. They restart at 0 when the number that `runs` has for a key changes, which
-        means a new run. The second part of the result counts unknown processes by card.
+        `latest` has each card's current reading, `allocations` the UUIDs of each job's cards. `runs` has a
+        number for each key that differs for each execution of a requeued job: counters restart at 0 when it
+        changes. They are kept for the keys in `allocations` and `runs`. A process that has ended since it was
+        seen on a card still belongs to its job. The second item of the result is how many processes on each
+        card belong to nothing known.
         """
         self._begin(runs)
         whose = self._remembering(key_of, [*readings, *latest])

@@ -51,8 +51,8 @@ _MPS_SERVER = "nvidia-cuda-mps"  # the name of its server, as the kernel cuts it
 def parse_card_file(text: str) -> tuple[str, int | None]:
     """Return (UUID, minor number) of a card from /proc/driver/nvidia/gpus/ADDRESS/information.
 
-    The minor number is None if it is missing. Raises ParseError. Sample, shortened; the UUID consists of
-    question marks until the card is first used::
+    The minor number is None if it is missing. Raises ParseError if malformed. Sample, shortened; the UUID
+    consists of question marks until the card is first used::
 
         Model:           NVIDIA A100-SXM4-40GB
         GPU UUID:        GPU-6bc1b3ea-2d5c-bd93-8e7b-6f1b1c0a9d1c
@@ -74,7 +74,7 @@ def parse_card_file(text: str) -> tuple[str, int | None]:
 def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> NvidiaDriver:
     """Load NVML and return the driver; with `detail` it also reads what `CardDetail` adds.
 
-    Raises DriverError.
+    Raises DriverError if NVML cannot be loaded or started.
     """
     return NvidiaDriver(paths, clock, unreadable, detail=detail)
 
@@ -116,7 +116,7 @@ class NvidiaDriver:
             self._nvml.nvmlShutdown()
 
     def read(self) -> Iterator[GpuSample]:
-        """Yield the state of each card, followed by those of its MIG instances. Raises DriverError."""
+        """Yield the state of each card and its MIG instances. Raises DriverError if NVML does not answer."""
         try:
             count = self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:

@@ -39,10 +39,10 @@ STILL_SAMPLES = 64  # every so many samples a job is read in full even if none o
 
 
 class JobCgroup:
-    """Reads the control group of one job or step at each sample: from v1 what that counts, the rest from v2.
+    """Reads the control group of one job or step at each sample, from cgroup v1, v2 or both.
 
-    `version1` and `version2` list the files. If `read` gets `NodeSigns`, it reads only some files of v2 at
-    each sample, see `turns`.
+    The modules `version1` and `version2` list the files. If `read` gets `NodeSigns`, it reads only some files
+    of v2 at each sample, see the module `turns`.
     """
 
     def __init__(
@@ -112,8 +112,9 @@ class JobCgroup:
     def sample_if_unchanged(self, *, cpu: bool) -> bool:
         """Return whether charged memory, and with `cpu` also CPU time, is the same as at the last sample.
 
-        If it returns True, this was the group's new sample, and the caller reads no other file. At each
-        `STILL_SAMPLES`th sample it returns False, so that all files are read then.
+        If so, this has begun a new sample, and nothing else of the group needs to be read in it. If not, the
+        caller has to call `read` or `read_use`. At each `STILL_SAMPLES`th sample it returns False, so that
+        all files are read then.
         """
         files, number, memory = self._files, self._files.number + 1, self._memory
         if not number % STILL_SAMPLES or memory is None or not memory.charged.is_known:
@@ -138,7 +139,7 @@ class JobCgroup:
         """Return what would be lost if the group were removed before the next sample, which is not changed.
 
         That is CPU time, peak memory and transfers; None if the group has used no CPU time since the last
-        sample, or does not count it. Raises OSError and ParseError.
+        sample, or does not count it. Raises OSError and ParseError if a file cannot be read.
         """
         counting = self._v2 if self._is_v2 else self._v1
         if counting is None or not counting.usage.is_known or counting.usage.is_same():

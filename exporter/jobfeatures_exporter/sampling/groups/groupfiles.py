@@ -26,7 +26,7 @@ def read_processes(group: str) -> bytes:
     """Return the pids of the processes in a control group, one a line; empty for a threaded group.
 
     The kernel lists the pids of a threaded group only in the group above it (cgroup-v2.rst, "Threads").
-    Raises OSError.
+    Raises OSError if unreadable.
     """
     try:
         return read_file(f"{group}/cgroup.procs")
@@ -109,13 +109,13 @@ class GroupFile(KeptFile, Generic[Parsed]):
         return self._data is not None
 
     def is_same(self) -> bool:
-        """Read the file; return whether its content is the same as when last parsed. Raises OSError."""
+        """Return whether the file still has the content last parsed. Raises OSError if it is unreadable."""
         return self._data is not None and self.read() == self._data
 
     def peek(self) -> Parsed | None:
-        """Read the file; return its value now (None if the last was unknown), without keeping it.
+        """Read the file and return its value, but keep the last one for later calls.
 
-        Raises OSError and ParseError.
+        None if the last attempt to read it failed. Raises OSError and ParseError if this one fails.
         """
         return None if self._data is None else self._parse(self.read().decode("ascii", "replace"))
 

@@ -1,7 +1,7 @@
 """Follows the tree of control groups: jobs' own groups, and all directories above, wherever a site puts them.
 
 The tree is listed once. From then on, the kernel reports each directory that is created, removed or renamed
-(inotify). Directories that the kernel refuses to watch, or that exceed the limits here, are listed again at
+(inotify). Directories that the kernel refuses to watch, or that exceed our limits, are listed again at
 intervals.
 """
 
@@ -49,11 +49,11 @@ class Change(Enum):
 
 
 class WatchedPlace(NamedTuple):
-    """A control group's directory that is watched, or the file of a job that shows whether it has processes.
+    """A watched directory of a control group or, with `is_file`, a job's file that tells if it has processes.
 
     `top` is the root of its hierarchy. `shapes` are the patterns of the paths below it at which jobs' groups
-    may be. With `is_mark`, it makes its parent a candidate, see `GroupTree.candidates`. `is_apart` means in a
-    container.
+    may be. `is_mark` says that its name looks like a job's, so that its parent is one of
+    `GroupTree.candidates`. `is_apart` says that it is in a container.
     """
 
     path: str
@@ -80,7 +80,7 @@ class GroupTree:
     watched.
 
     Directories for which `is_apart` is true, which are those in pods, are watched by `slow` if that is given.
-    Pods come and go often, and changes there are not urgent. Pods with a sign of jobs are watched by
+    Pods come and go often, and changes there are not urgent. Pods that may contain jobs are watched by
     `notifier`.
     """
 
@@ -351,7 +351,7 @@ def is_empty(path: str) -> bool:
 
 
 def list_subdirectories(path: str) -> list[str]:
-    """Return the names of a directory's subdirectories. Raises OSError."""
+    """Return the names of a directory's subdirectories. Raises OSError if unreadable."""
     if os.stat(path).st_nlink == 2:  # its name and ".": each subdirectory's ".." is one more
         return []
     with os.scandir(path) as entries:

@@ -37,7 +37,7 @@ class CounterLedger:
 
     A counter that is lower than before was reset: its device is a new one, somebody wrote to it, or it
     overflowed. Its new value is then added to the earlier one. A source that has vanished keeps its last
-    values. In a run, sums start at 0, see `begin_run`.
+    values. For each run, one execution of a job on this node, sums start at 0, see `begin_run`.
 
     `resets` says whether a counter may be reset at all; if not, the greater value counts.
     """
@@ -78,11 +78,11 @@ class CounterLedger:
         return sums if self._zero is None else tuple(map(sub, sums, self._zero))
 
     def mark(self) -> None:
-        """Remember the present sums: if another run of the job begins, it starts from here."""
+        """Remember the present sums: if another run of the job begins, these are subtracted in it."""
         self._mark = self._sums()
 
     def begin_run(self) -> None:
-        """Begin a run: from now on subtract the sums of the latest `mark`, or else the present ones."""
+        """Begin a run: from now on, subtract the sums of the latest `mark`, or the present ones if none."""
         self._zero = self._sums() if self._mark is None else self._mark
         self._mark = None
 
@@ -189,13 +189,13 @@ class JobLedger:
         self._earlier: dict[str, int] = {}  # the same of earlier runs
 
     def mark(self) -> None:
-        """Remember the present sums: if another run of the job begins, it starts from here."""
+        """Remember the present sums: if another run of the job begins, these are subtracted in it."""
         self._marked = dict(self._peaks)
         for each in self._all():
             each.mark()
 
     def begin_run(self) -> None:
-        """Begin a run: subtract the sums of the latest `mark`, or those of the last sample without it."""
+        """Begin a run: from now on, subtract the sums of the latest `mark`, or the present ones if none."""
         self._earlier, self._marked = dict(self._peaks) if self._marked is None else self._marked, None
         self._peak = None
         for each in (*self._all(), *self._steps.values()):

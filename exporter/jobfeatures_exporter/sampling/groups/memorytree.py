@@ -119,7 +119,7 @@ class MemoryTree:
 
 
 def list_directories(path: str) -> list[str]:
-    """Return the paths of a directory's subdirectories. Raises OSError."""
+    """Return the paths of a directory's subdirectories. Raises OSError if unreadable."""
     with os.scandir(path) as entries:
         return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
 

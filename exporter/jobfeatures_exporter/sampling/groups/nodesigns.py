@@ -14,9 +14,9 @@ _SIGNS = 2 + len(RESOURCES)
 class NodeSigns(NamedTuple):
     """Figures of the node that show whether files of control groups can have changed since they were read.
 
-    `kills` is the node's count of OOM kills since boot (None: not reported). `changes` has how often the
-    figures of swap, disks and each pressure have changed so far; None: not reported, so the files have to be
-    read. `counts` and `figures` are kept to compare with the next sample.
+    `kills` is the node's count of OOM kills since boot (None: not reported). `changes` counts at how many
+    samples the figures of swap, disks and each pressure were new; None: not reported, so the files have to be
+    read. `counts` and `figures` are only for comparison with the next sample.
     """
 
     kills: int | None = None  # the node's OOM kills since boot; None: not reported
@@ -28,7 +28,7 @@ class NodeSigns(NamedTuple):
     def advance(self, node: NodeSample) -> NodeSigns:
         """Return the signs of the next sample, given the node's figures in it.
 
-        These figures have to be read before those of control groups.
+        The node's figures have to be read before those of control groups.
         """
         sizes = [node.memory_bytes.get(name) for name in _SWAP]
         figures: list[object] = [None if None in sizes else sizes, node.disks or None]

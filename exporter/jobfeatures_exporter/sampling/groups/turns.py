@@ -36,10 +36,10 @@ class Turns:
         self.waiting = False  # whether some may have changed since they were read
 
     def choose(self, signs: Sequence[object], *, at_once: bool = False) -> None:
-        """Choose the files to read in this sample; with `at_once`, the first file given is one of them.
+        """Choose the files to read in this sample; with `at_once`, the first of all files is one of them.
 
         `signs` has a value for each file: the file may have changed if the value is None or not the same as
-        the last time. If `signs` is empty, only files that already wait for their turn are chosen.
+        at the last call. If `signs` is empty, only files that already wait for their turn are chosen.
         """
         left, unread, read = PER_SAMPLE, [], []
         if at_once:

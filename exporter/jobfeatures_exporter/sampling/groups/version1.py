@@ -84,7 +84,7 @@ class GroupV1:
     def peek(self) -> GroupFigures:
         """Return CPU time, peak memory and transfers now, without keeping them.
 
-        Raises OSError and ParseError.
+        Raises OSError and ParseError if a file cannot be read.
         """
         split, nanoseconds = self._split.peek(), self.usage.peek()
         if split is not None and nanoseconds is not None:
@@ -115,7 +115,7 @@ class GroupV1:
         )
 
     def read_counters(self, node_kills: int | None) -> dict[Counter, Rows]:
-        """Return each counter, by device or group if it has several values.
+        """Return the group's counts of events and transfers by name, each as rows by device or group.
 
         `node_kills` is the node's count of OOM kills, as in `MemoryTree.read`.
         """

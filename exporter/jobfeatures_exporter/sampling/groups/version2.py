@@ -92,7 +92,7 @@ class GroupV2:
     def read_cpu(self, signs: NodeSigns | None, *, is_whole: bool) -> CpuTimes | None:
         """Return the CPU time (None: unreadable), and choose which other files this sample reads.
 
-        With `is_whole`, each of them is read within the next samples, whether or not it may have changed.
+        With `is_whole`, each file is read within the next samples, whether or not it may have changed.
         """
         found = self.usage.known()
         cpu, self._throttled_usecs = found or (None, None)
@@ -109,7 +109,7 @@ class GroupV2:
     def peek(self) -> GroupFigures:
         """Return CPU time, peak memory and transfers now; later readings are not changed by it.
 
-        Raises OSError and ParseError.
+        Raises OSError and ParseError if a file cannot be read.
         """
         cpu, throttled_usecs = self.usage.peek() or (None, None)
         counters: dict[Counter, Rows] = {}
@@ -146,7 +146,7 @@ class GroupV2:
         return self._find_above() != self._last_read[1]
 
     def read_counters(self) -> dict[Counter, Rows]:
-        """Return each counter, by device if it has several values.
+        """Return the group's counts of events, transfers and stalls by name, each as rows by device.
 
         A counter that the kernel does not provide has no key; None: unreadable.
         """

@@ -29,7 +29,7 @@ def parse_diskstats(text: str) -> dict[str, DiskSample]:
     """Return the block devices in /proc/diskstats by name; the caller has to set their field `whole`.
 
     Sample: `` 254       0 vda 45023 11337 3165466 9175 27223 43076 2878264 8078 0 9248 21528``. Raises
-    ParseError.
+    ParseError if a line is malformed.
     """
     disks = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -50,7 +50,7 @@ def _parse_line(line: str) -> tuple[str, DiskSample] | None:
 
 
 def find_counted_twice(disks: Mapping[str, DiskSample]) -> frozenset[str]:
-    """Return the NVMe paths among `disks`, which are by name, whose transfers their disk counts too."""
+    """Return the names of NVMe paths in `disks` (by name) whose transfers are counted on their disk too."""
     paths = {name: f"{match[1]}{match[2]}" for name in disks if (match := _PATH.match(name))}
     return frozenset(name for name, disk in paths.items() if disk in disks and any(disks[disk].stats))
 

@@ -78,7 +78,7 @@ def parse_meminfo(text: str) -> dict[str, int]:
 def parse_loadavg(text: str) -> tuple[float, float, float]:
     """Return the load averages over 1, 5 and 15 minutes in /proc/loadavg: ``0.20 0.18 0.12 1/80 11206``.
 
-    Raises ParseError.
+    Raises ParseError if malformed.
     """
     words = text.split()[:3]
     if len(words) != 3 or not all(_LOAD.match(word) for word in words):
@@ -87,9 +87,9 @@ def parse_loadavg(text: str) -> tuple[float, float, float]:
 
 
 def parse_entities(text: str) -> tuple[int, int]:
-    """Return how many threads are runnable and how many exist, by ``1/80`` in /proc/loadavg.
+    """Return how many threads are runnable and how many exist, which /proc/loadavg has as ``1/80``.
 
-    Raises ParseError.
+    Raises ParseError if malformed.
     """
     words = text.split()
     match = _ENTITIES.match(words[3]) if len(words) > 3 else None
@@ -109,7 +109,7 @@ def parse_oom_kills(text: str) -> int | None:
 def read_stat(procfs: str) -> NodeSample:
     """Return a sample with the CPU seconds and boot time from the file ``stat`` in the directory `procfs`.
 
-    Raises OSError and ParseError.
+    Raises OSError if unreadable, ParseError if malformed.
     """
     return parse_stat(read_text(f"{procfs}/stat"), source=f"{procfs}/stat")
 
@@ -117,16 +117,16 @@ def read_stat(procfs: str) -> NodeSample:
 def read_meminfo(procfs: str) -> dict[str, int]:
     """Return the bytes by name from the file ``meminfo`` in the directory `procfs`.
 
-    Raises OSError and ParseError.
+    Raises OSError if unreadable, ParseError if malformed.
     """
     return parse_meminfo(read_text(f"{procfs}/meminfo"))
 
 
 def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], float]:
-    """Return the seconds for which tasks stalled, by resource (such as ``io``) and share of tasks.
+    """Return the seconds for which tasks stalled, by (resource, share of tasks), such as (io, full).
 
-    The share is ``some`` (at least one task stalled) or ``full`` (all did). What the kernel does not report
-    is left out, and so is ``full`` of ``cpu``, which is always 0 for a node.
+    The share of tasks is ``some`` (at least one stalled) or ``full`` (all did). What the kernel does not
+    report is left out, and so is ``full`` of ``cpu``, which is always 0 for a node.
     """
     found: dict[tuple[str, str], float] = {}
     for resource in RESOURCES:

@@ -29,7 +29,7 @@ _VERSION: Final = re.compile(r"\.?version(?:-([\w.+-]{1,100}))?\Z", re.ASCII)
 
 
 def parse_cuda_versions(text: str, *, source: str = "version.json") -> Iterator[Software]:
-    """Yield the software packages in version.json, except those without a version. Raises ParseError."""
+    """Yield the packages with a version in version.json. Raises ParseError if it is malformed."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -51,7 +51,7 @@ class Sysfs:
     def hwmon(self, device: str) -> str:
         """Return the path of ``hwmonN``, a device's sensors; if it has none, a path that does not exist.
 
-        Of several, it is the first that is not of a tile alone: i915 names these ``i915_gt0``.
+        Of several, it is the first that is for the whole card: i915 names those of single tiles ``i915_gt0``.
         """
         found = [match for name in self.names(f"{device}/hwmon") if (match := _HWMON.match(name))]
         paths = [f"{device}/hwmon/{each[0]}" for each in sorted(found, key=lambda each: int(each[1]))]

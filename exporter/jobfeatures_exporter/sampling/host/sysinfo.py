@@ -45,7 +45,7 @@ class Processor(NamedTuple):
 class CpuLayout(NamedTuple):
     """Sockets, cores per socket and threads per core of a node, all of whose cores are taken to be alike.
 
-    `physical_cores` are those that there are, of all sockets.
+    `physical_cores` is the real number of cores of all sockets together.
     """
 
     sockets: int
@@ -86,7 +86,10 @@ def parse_cpuinfo_layout(text: str) -> CpuLayout:
 
 
 def parse_distances(rows: Collection[str]) -> tuple[tuple[int, ...], ...]:
-    """Return the distances between NUMA nodes; each node has a row like ``10 21``. Raises ParseError."""
+    """Return the distances between NUMA nodes, of which each has a row ``10 21``.
+
+    Raises ParseError if malformed.
+    """
     matrix = []
     for number, row in enumerate(rows, 1):
         values = tuple(parse_count(word, field="distance") for word in row.split())
@@ -102,7 +105,10 @@ def parse_distances(rows: Collection[str]) -> tuple[tuple[int, ...], ...]:
 
 
 def read_processors(sysfs: str) -> list[Processor]:
-    """Return all online processors, from ``cpuN/topology`` below /sys. Raises OSError, ParseError."""
+    """Return all online processors, from ``cpuN/topology`` below /sys.
+
+    Raises OSError if that is unreadable, ParseError if malformed.
+    """
     folder = f"{sysfs}/devices/system/cpu"
     found = []
     for name in os.listdir(folder):
@@ -138,7 +144,7 @@ def _read_distances(folder: str) -> tuple[tuple[int, ...], ...]:
 def read_topology(form: str) -> str:
     """Return hwloc's picture of this machine, in the form `SVG` or `TEXT`; "" if hwloc is not installed.
 
-    Raises CommandError.
+    Raises CommandError if its program fails or takes too long.
     """
     for program in LSTOPO:
         try:

@@ -181,7 +181,7 @@ def name_place(parent: str) -> str:
 def is_no_place(path: str) -> bool:
     """Return whether no control group at a path or below can be a job's own.
 
-    That is so if the path is a user's, or is within a job's group.
+    True for paths in which users make groups, and within a job's group.
     """
     if is_of_users(path) or match_path(path) is not None:
         return True
@@ -197,10 +197,10 @@ def is_in_container(path: str) -> bool:
 
 
 def layouts_at(path: str, names: Iterable[str]) -> list[tuple[BatchHierarchy, Layout]]:
-    """Return the batch systems by whose layout of control groups a child of this group is a job's.
+    """Return the batch systems that may have made children of the group at `path` for jobs, with the layout.
 
-    Each is returned with the layout. `path` is that of the group, `names` are its children's names. Layouts
-    for which the path is a default place are left out.
+    These are the batch systems by whose layout of control groups one of the children's `names` is a job's.
+    Layouts for which the path is a default place are left out.
     """
     return [
         (hierarchy, layout)

@@ -14,7 +14,7 @@ cgroup-v2.rst of Linux. Fields have the same meaning for both versions:
     sock    buffers of sockets. Unknown on v1, which does not charge them.
     hugetlb huge pages of the node's pool (hugetlbfs, MAP_HUGETLB). Charged with
             memory_hugetlb_accounting alone.
-    swap    memory in swap. A page in the swap cache counts here and in `charged`.
+    swap    memory in swap. A page in the swap cache counts in both `swap` and `charged`.
     charged, limit, peak    what the kernel charges against the limit: all of the
             above but swap, and whatever else a kernel charges; it runs ahead of the
             components by what each CPU has charged in advance, 64 pages at most.
@@ -65,7 +65,7 @@ NO_CPU_TIME = CpuTimes(0.0, 0.0)
 
 
 def parse_flat_keyed(text: str, *, source: str) -> dict[str, int]:
-    """Return the numbers of a file of lines ``NAME NUMBER``, such as memory.stat. Raises ParseError."""
+    """Return the numbers in lines ``NAME NUMBER``, as in memory.stat. Raises ParseError if malformed."""
     if _ALL_FLAT.fullmatch(text):  # as kernels write it
         words = text.split()
         return dict(zip(words[::2], map(int, words[1::2]), strict=True))
@@ -96,7 +96,7 @@ def _pick(text: str, names: tuple[str, ...]) -> Mapping[str, int]:
 
 
 def parse_number(text: str, *, source: str = A_GROUP) -> int:
-    """Return the number in a file that has only one. Raises ParseError."""
+    """Return the number in a file that has only one. Raises ParseError if malformed."""
     try:
         return parse_count(text.removesuffix("\n"))
     except ParseError as error:
@@ -106,7 +106,7 @@ def parse_number(text: str, *, source: str = A_GROUP) -> int:
 def parse_limit(text: str, *, source: str = A_GROUP) -> int | None:
     """Return a limit in bytes; None if unlimited, which is ``max`` on v2 and 2**62 or more on v1.
 
-    Raises ParseError.
+    Raises ParseError if malformed.
     """
     if text.removesuffix("\n") == "max":
         return None
@@ -117,7 +117,7 @@ def parse_limit(text: str, *, source: str = A_GROUP) -> int | None:
 def parse_cpu_stat(text: str) -> tuple[CpuTimes, int | None]:
     """Return the CPU time in v2's cpu.stat (``user_usec 49043``), and the throttled time in microseconds.
 
-    The throttled time is None if the group has no CPU quota. Raises ParseError.
+    The throttled time is None if the group has no CPU quota. Raises ParseError if malformed.
     """
     numbers = parse_flat_keyed(text, source="cpu.stat")
     _need(numbers, ("user_usec", "system_usec"), "cpu.stat")
@@ -127,7 +127,7 @@ def parse_cpu_stat(text: str) -> tuple[CpuTimes, int | None]:
 def parse_throttled(text: str) -> int | None:
     """Return the throttled time in a cpu.stat in microseconds; None without a CPU quota.
 
-    Raises ParseError.
+    Raises ParseError if malformed.
     """
     return _throttled(parse_flat_keyed(text, source="cpu.stat"))
 
@@ -141,7 +141,10 @@ def _throttled(numbers: Mapping[str, int]) -> int | None:
 
 
 def parse_cpuacct_stat(text: str, *, ticks_per_sec: int) -> CpuTimes:
-    """Return the CPU time in v1's cpuacct.stat: ``user 4`` and ``system 7``, in ticks. Raises ParseError."""
+    """Return the CPU time in v1's cpuacct.stat, whose lines ``user 4`` and ``system 7`` are in clock ticks.
+
+    Raises ParseError if malformed.
+    """
     numbers = parse_flat_keyed(text, source="cpuacct.stat")
     _need(numbers, ("user", "system"), "cpuacct.stat")
     return CpuTimes(numbers["user"] / ticks_per_sec, numbers["system"] / ticks_per_sec)
@@ -162,10 +165,10 @@ def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTime
 
 
 def parse_memory_stat_v1(text: str) -> MemoryBytes:
-    """Return the memory components in v1's memory.stat, from the ``total_`` lines. Raises ParseError.
+    """Return the memory components in v1's memory.stat, from the ``total_`` lines.
 
     `limit` is the lowest memory limit of this group and the groups above; `swap_limit` is the lowest limit of
-    memory and swap together.
+    memory and swap together. Raises ParseError if malformed.
     """
     numbers = _pick(text, _V1)
     _need(numbers, ("total_cache", "total_rss"), "memory.stat")
@@ -184,7 +187,7 @@ def parse_memory_stat_v1(text: str) -> MemoryBytes:
 
 
 def parse_memory_stat_v2(text: str) -> MemoryBytes:
-    """Return the memory components in v2's memory.stat. Raises ParseError."""
+    """Return the memory components in v2's memory.stat. Raises ParseError if malformed."""
     numbers = _pick(text, _V2)
     _need(numbers, ("anon", "file", "shmem"), "memory.stat")
     kernel = numbers.get("kernel")
@@ -212,7 +215,7 @@ def _reclaimable(numbers: Mapping[str, int], prefix: str, file: int | None) -> i
 def known_kernel(kernel: int | None, anon: int | None) -> int | None:
     """Return a group's kernel memory in bytes; None if it is not counted.
 
-    That is so if it is 0 although there is anonymous memory, which needs page tables.
+    If it were counted, it could not be 0 with anonymous memory (`anon`), which needs page tables.
     """
     return None if anon and not kernel else kernel
 

@@ -40,7 +40,7 @@ def parse_oom_control(text: str) -> Mapping[str, int]:
 def parse_blkio(text: str, *, source: str = A_GROUP) -> dict[str, tuple[int, int]]:
     """Return (reads, writes) by device from a v1 blkio file with lines ``8:0 Read 4096``, ``Total 4096``.
 
-    Whether these are bytes or operations depends on the file. Raises ParseError.
+    Whether these are bytes or operations depends on the file. Raises ParseError if malformed.
     """
     found: dict[str, list[int]] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -61,10 +61,10 @@ def parse_blkio(text: str, *, source: str = A_GROUP) -> dict[str, tuple[int, int
 
 
 def parse_io_stat(text: str, *, source: str = "io.stat") -> dict[str, tuple[int, ...]]:
-    """Return (bytes read, bytes written, reads, writes) by device from v2's io.stat. Raises ParseError.
+    """Return (bytes read, bytes written, reads, writes) by device from v2's io.stat.
 
     Lines are like ``8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0``. Some kernels name devices without
-    any figures on the line of the next device.
+    any figures on the line of the next device. Raises ParseError if malformed.
     """
     found: dict[str, list[int]] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -85,9 +85,9 @@ def parse_io_stat(text: str, *, source: str = "io.stat") -> dict[str, tuple[int,
 
 
 def parse_pressure(text: str) -> dict[str, int]:
-    """Return the microseconds stalled by share of tasks, ``some`` or ``full``, from a pressure file.
+    """Return the stalled microseconds in a pressure file by its words ``some`` and ``full`` (all tasks).
 
-    Sample: ``some avg10=0.00 avg60=0.00 avg300=0.00 total=1234``. Raises ParseError.
+    Sample: ``some avg10=0.00 avg60=0.00 avg300=0.00 total=1234``. Raises ParseError if malformed.
     """
     found = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -101,7 +101,7 @@ def parse_pressure(text: str) -> dict[str, int]:
 
 
 def parse_cpu_list(text: str, *, source: str = A_GROUP) -> frozenset[int]:
-    """Return the CPU numbers in a list like ``0-3,8``, which may be empty. Raises ParseError."""
+    """Return the CPU numbers in a list like ``0-3,8``, which may be empty. Raises ParseError if malformed."""
     cpus: set[int] = set()
     words = text.removesuffix("\n").split(",")
     for word in words if words != [""] else []:
@@ -120,7 +120,7 @@ def parse_core_usage(text: str) -> tuple[int, ...]:
 
 
 def parse_process_io(text: str) -> ProcessIo:
-    """Return the counters in /proc/PID/io: seven lines like ``rchar: 323934931``. Raises ParseError."""
+    """Return the counters in /proc/PID/io, lines like ``rchar: 323934931``; ParseError if malformed."""
     match = _IO.match(text)
     if match is None:
         raise ParseError("not the I/O counters of a process", source="io", text=text)

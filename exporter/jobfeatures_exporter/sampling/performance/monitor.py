@@ -102,7 +102,7 @@ class WorkMonitor:
         whole_node: Callable[[], Mapping[JobKey, bool]],
         gives_up: Callable[[JobKey], bool],
     ) -> Snapshot:
-        """Return the snapshot with the work counted so far added to jobs with the node to themselves.
+        """Return the snapshot with the counts of events added to jobs that have the node to themselves.
 
         `whole_node` returns whether each known job has the node to itself; `gives_up` returns whether a job
         has claimed the counters for its own use, so that it is not counted.
@@ -224,7 +224,7 @@ def _open_group(root: str, path: str) -> int:
 
 
 def open_counter(event: Event, cpu: int, cgroup: int | None) -> int:
-    """Return a descriptor that counts an event in user mode on one CPU. Raises OSError.
+    """Return a descriptor that counts an event in user mode on one CPU. Raises OSError if that fails.
 
     `cgroup` is the descriptor of the control group to count; None: all processes are counted.
     """
@@ -250,7 +250,7 @@ def open_counter(event: Event, cpu: int, cgroup: int | None) -> int:
 
 
 def read_counter(descriptor: int) -> tuple[int, int, int]:
-    """Return a counter's value, and for how many nanoseconds it was enabled and running. Raises OSError."""
+    """Return (a counter's value, nanoseconds enabled, nanoseconds running). Raises OSError if that fails."""
     data = os.read(descriptor, _READING.size)
     if len(data) != _READING.size:
         raise OSError("the kernel could not schedule the performance counter")

@@ -294,7 +294,7 @@ def _has_one(layout: Layout, names: Iterable[str], *, is_named: bool) -> bool:
 
 
 def _shows_job(directory: str, layout: Layout) -> bool:
-    """Return whether something like a job's group is below a directory. Raises OSError."""
+    """Return whether something like a job's group is below a directory. Raises OSError if unreadable."""
     below = [found for shape in layout.directories for found in _expand(directory, shape)]
     return any(layout.below.match(each) for each in below)
 
@@ -309,6 +309,6 @@ def _expand(directory: str, shape: tuple[str, ...]) -> Iterator[str]:
 
 
 def list_directories(path: str) -> list[str]:
-    """Return the names of a directory's subdirectories, without symbolic links. Raises OSError."""
+    """Return the names of subdirectories, without symbolic links. Raises OSError if unreadable."""
     with os.scandir(path) as entries:
         return [each.name for each in entries if each.is_dir(follow_symlinks=False)]

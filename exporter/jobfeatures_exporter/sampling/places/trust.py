@@ -75,7 +75,7 @@ def find_daemons(
 def _find_problem(
     procfs: str, folder: str, names: Mapping[str, str], groups: Iterable[str], trusted: Collection[int]
 ) -> str:
-    """Return why a process is no proof, "" if it is one. Raises OSError."""
+    """Return why a process is no proof, "" if it is one. Raises OSError if unreadable."""
     pid = os.path.basename(folder)
     if not {*parse_uids(read_file(f"{folder}/status"))[:3]} <= {*trusted}:
         return f"process {pid} with a daemon's name is not root's"
@@ -122,7 +122,7 @@ def find_flaw(top: str, path: str, daemons: Collection[DaemonProcess]) -> str:
     """Return why somebody other than root may have made groups below `path`; "" if nobody may.
 
     `top` is the hierarchy's root. A delegated subtree is no reason if one of `daemons` runs in it, as it is
-    then delegated to that daemon. Raises OSError.
+    then delegated to that daemon. Raises OSError if a group cannot be read.
     """
     if is_in_container(path):
         return "it is in a container"
@@ -156,7 +156,7 @@ def _stands_in(path: str, daemons: Collection[DaemonProcess]) -> bool:
 
 
 def is_delegated(directory: str) -> bool:
-    """Return whether systemd has marked a control group as delegated. Raises OSError."""
+    """Return whether systemd has marked a control group as delegated. Raises OSError if unreadable."""
     for name in DELEGATED:
         try:
             if os.getxattr(directory, name, follow_symlinks=False) == b"1":
@@ -171,7 +171,7 @@ def find_named_flaw(top: str, entry: str, path: str) -> str:
     """Return why somebody other than the owner of the group `entry` may have made groups below `path`.
 
     "" if nobody may. `entry` is a path that settings name, and `path` is the same or below it; `top` is the
-    hierarchy's root. The owner may be the root user of a container. Raises OSError.
+    hierarchy's root. The owner may be the root user of a container. Raises OSError if a group cannot be read.
     """
     owner = os.stat(top + entry, follow_symlinks=False).st_uid
     names = path.removeprefix(entry).split("/")[1:]

@@ -65,7 +65,10 @@ def _is_measured(watts: float, pairs: Iterable[tuple[str, str]]) -> bool:
 
 
 def make(config: PowerSettings, _sysfs: str) -> Callable[[], float]:
-    """Return a function that runs the configured command and returns its watts. Raises PowerError."""
+    """Return a function that runs the configured command and returns its watts.
+
+    Raises PowerError if the command is empty or cannot be parsed.
+    """
     try:
         command = shlex.split(config.dcmi)
     except ValueError as error:

@@ -1,8 +1,9 @@
 """Joules of CPU packages and of the whole machine, and each job's share. Does no I/O, but keeps state.
 
 A package does not measure energy by job. So the joules of a package and its memory between two samples are
-divided by CPU time: a job gets its own CPU time ÷ the node's that is not idle, waiting for I/O or stolen. So
-running jobs bear idle power too. The share of processes outside jobs goes to no job.
+divided by CPU time: a job gets the part that is its own CPU time ÷ the node's busy CPU time (without idle,
+I/O wait and stolen time). So running jobs bear idle power too. The part of processes outside jobs goes to no
+job.
 """
 
 from __future__ import annotations
@@ -115,8 +116,8 @@ class JobEnergy:
         """Add one sample; return the joules of each run, empty if the packages' joules were never read.
 
         `joules`, `cpu` and `used_secs` are counters. A run that was not in the last sample is taken to have
-        begun since then. If it has used more CPU time than the whole node since then, it counts from now on
-        only.
+        begun since then; but if it has used more CPU time than the whole node since then, it gets no share of
+        these joules.
         """
         self._used_secs = {key: secs for key, secs in self._used_secs.items() if key in used_secs}
         for key in self._totals.keys() - used_secs.keys():
@@ -153,7 +154,7 @@ class JobEnergy:
 class BoardEnergy:
     """Counts, for each run of a job, the joules that one sensor of the whole machine measures.
 
-    These never decrease. Between two samples, the joules that GPU cards' drivers report (at most all) go to
+    The joules never decrease. Of those between two samples, the part that GPU cards' drivers report goes to
     the jobs that used the cards. The rest is divided by CPU time, like the packages' energy. The part of idle
     cards and of processes outside jobs goes to no job. Joules of a card may be attributed one interval late.
     """

@@ -76,7 +76,10 @@ def choose_sensors(wanted: str, sensors: list[Sensor]) -> list[Sensor]:
 
 
 def read_watts(sensors: list[Sensor]) -> float:
-    """Return the sum of the sensors' present readings in watts. Raises OSError, ParseError."""
+    """Return the sum of the sensors' present readings in watts.
+
+    Raises OSError if one is unreadable, ParseError if it is malformed or impossible.
+    """
     microwatts = [parse_count(read_text(each.path, max_bytes=64).strip(), field="power") for each in sensors]
     for watts in NO_READING.intersection(each / 1e6 for each in microwatts):
         checked_watts(watts, "hwmon")
@@ -84,6 +87,9 @@ def read_watts(sensors: list[Sensor]) -> float:
 
 
 def make(config: PowerSettings, sysfs: str) -> Callable[[], float]:
-    """Find the configured sensors; return a function that reads their watts. Raises PowerError."""
+    """Return a function that reads the watts of the configured sensors.
+
+    Raises PowerError if a configured name fits no sensor, or several.
+    """
     sensors = choose_sensors(config.hwmon, find_sensors(sysfs))
     return lambda: read_watts(sensors)

@@ -102,7 +102,7 @@ def _max_watts(directory: str) -> float:
 
 
 def parse_energy(data: bytes) -> int:
-    """Return the microjoules in a file ``energy_uj`` or ``max_energy_range_uj``. Raises ParseError."""
+    """Return the microjoules in ``energy_uj`` or ``max_energy_range_uj``. Raises ParseError if malformed."""
     return parse_count(data.decode("ascii", "replace").strip(), field="energy_uj")
 
 

@@ -115,17 +115,17 @@ class _Claims:
 
 
 class Accumulator(Generic[Key, Record, Totals]):
-    """Keeps totals by key, such as a job's, that never decrease. CPU time is taken as the example here.
+    """Keeps totals by key that never decrease, for example the CPU time of each job.
 
     At each sample a process adds the increase of its own time and that of its children's time, less what was
     already counted for children that have vanished. A new process adds all its time. A total may be too low,
-    never too high. It is too low if a child's time was lost, as nobody waited for the child, in the same
-    interval in which its former ancestors showed time of other children.
+    never too high. It is too low if nobody waited for a child, and a former ancestor of this child got the
+    time of other children in the same interval: this is taken for the child's.
 
     `_Claims`, the time counted for vanished children, are kept for two samples: taking a sample is not
     instantaneous, so a child may be missing although its parent was read before the child ended. A process
-    that moves to another key adds all its time there if it had no key before, or if `brings_life` returns
-    that it belonged there all along; else it adds only what it uses from then on.
+    that moves to another key adds all its time there if it had no key before, or if ``brings_life(old key,
+    new key)`` is true; else it adds only what it uses from then on.
     """
 
     def __init__(

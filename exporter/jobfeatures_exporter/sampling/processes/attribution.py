@@ -46,8 +46,8 @@ class Attribution(NamedTuple):
     `keys` has the job, unit or process group of each process, by pid. `aliases` has the job for each name
     that control groups use instead of the job's id. `ignored` are the owners (see `owner_of`) whose groups do
     not count: those of another or an earlier job with the same id, and those whose job is not known yet.
-    `claims` are jobs whose groups count once the batch system says that the job runs here. `apart` has the
-    job by id and place, if jobs at several places have the same id.
+    `claims` are jobs whose groups count once the batch system says that the job runs on this node. `apart`
+    has the job by id and place, if jobs at several places have the same id.
     """
 
     keys: dict[int, Key]

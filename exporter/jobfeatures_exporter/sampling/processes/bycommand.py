@@ -75,9 +75,9 @@ class _Counts:
 class CommandBook:
     """What each job's commands have used, from one sample to the next.
 
-    The CPU time of a command starts with what it used since the previous sample, and is kept until the run
-    ends. If the command has no processes left and another command needs its place, its time is added to
-    `OTHER`.
+    The CPU time of a new command starts with what it used since the previous sample. It is kept until this
+    execution of the job ends. If the command has no processes left and another command needs its place, its
+    time is added to `OTHER`.
     """
 
     def __init__(self, top: int) -> None:

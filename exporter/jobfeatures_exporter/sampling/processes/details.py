@@ -18,9 +18,9 @@ from jobfeatures_exporter.sampling.processes.scan import PAGE_BYTES
 
 
 def parse_statm_data(text: str, *, page_bytes: int = PAGE_BYTES) -> int:
-    """Return the bytes of data and stack in /proc/PID/statm: its sixth field (in pages). Raises ParseError.
+    """Return the bytes of data and stack in /proc/PID/statm, whose sixth field has them in pages.
 
-    Source: proc_pid_statm(5). Sample: ``765 443 415 5 0 123 0``.
+    Source: proc_pid_statm(5). Sample: ``765 443 415 5 0 123 0``. Raises ParseError if malformed.
     """
     words = text.split()
     if len(words) < 6:

@@ -139,7 +139,7 @@ class Members:
         )
 
     def are_hidden(self, directories: Iterable[JobDirectory], *, have_run: bool) -> bool:
-        """Return whether groups in which no process was found have some, see `hides_processes`; counted."""
+        """Return whether a group in which no process was found has some, see `hides_processes`; count it."""
         found = any(hides_processes(each, self._procfs, has_run=have_run) for each in directories)
         if found:
             self._unreadable.count("job_processes_hidden")
@@ -231,7 +231,7 @@ def find_unmapped(procfs: str) -> int | None:
 
 
 def read_owner(folder: str) -> int:
-    """Return the effective uid of a process: the owner of ``/proc/PID``, see proc_pid(5). Raises OSError."""
+    """Return a process's effective uid, the owner of ``/proc/PID``. Raises OSError if it has ended."""
     return os.stat(folder).st_uid
 
 
@@ -272,7 +272,7 @@ def parse_process_memory(text: str) -> MemoryBytes:
 def read_memory(folder: str) -> MemoryBytes:
     """Return the memory in bytes of a process or thread, given its /proc directory.
 
-    Raises OSError and ParseError.
+    Raises OSError if unreadable, ParseError if malformed.
     """
     return parse_process_memory(read_text(f"{folder}/status"))
 

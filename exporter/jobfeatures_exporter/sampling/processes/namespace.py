@@ -76,10 +76,11 @@ class GroupNamespace:
 
 
 def hides_processes(directory: JobDirectory, procfs: str, *, has_run: bool) -> bool:
-    """Return whether a job's group in which we see no process has some of a PID namespace that is not ours.
+    """Return whether a job's group in which we see no process has some in a PID namespace that is not ours.
 
-    So it is with all of the host's where the exporter's container has a PID namespace of its own. v2 lists
-    them as 0, in the group or below it. v1 does not list them: there a group tells that `has_run` meanwhile.
+    If the exporter's container has a PID namespace of its own, this holds for all processes of the host. v2
+    lists them as 0, in the group or below it. v1 does not list them: there it is concluded if `has_run`,
+    which says that the group's processes have used CPU time meanwhile, and our namespace is not the host's.
     """
     if directory.version != 2:
         try:

@@ -18,7 +18,7 @@ _LIMIT = re.compile(r"^Max open files +([0-9]{1,20}|unlimited) ", re.MULTILINE)
 def parse_open_limit(text: str) -> int | None:
     """Return the soft limit of open files in /proc/PID/limits; None if unlimited. See proc_pid_limits(5).
 
-    Raises ParseError.
+    Raises ParseError if malformed.
     """
     match = _LIMIT.search(text)
     if match is None:

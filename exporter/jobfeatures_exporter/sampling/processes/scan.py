@@ -45,7 +45,7 @@ def parse_process_stat(data: bytes, *, page_bytes: int = PAGE_BYTES) -> ProcessS
 
     Source: proc_pid_stat(5). Sample: ``1234 (a) b\n(c) S 1 1234 1234 0 -1 …``, with times in clock ticks,
     vsize in bytes, rss in pages. The name may hold any byte, parentheses and newlines included, so it ends at
-    the last ``)``; invalid UTF-8 becomes U+FFFD. Raises ParseError.
+    the last ``)``; invalid UTF-8 becomes U+FFFD. Raises ParseError if malformed.
     """
     end = data.rfind(b")")
     pid, bracket, name = data[: max(end, 0)].partition(b" (")
@@ -78,7 +78,7 @@ def clock_of(pid: int) -> int:
 def find_clocks(procfs: str) -> Callable[[int], int] | None:
     """Return a function that returns the CPU time of a pid in nanoseconds.
 
-    None if such clocks cannot be read here, as if `procfs` is of another pid namespace.
+    None if such clocks cannot be read here, for example because `procfs` is of another pid namespace.
     """
     try:
         time.clock_gettime_ns(clock_of(os.getpid()))

@@ -28,7 +28,7 @@ class ByCommand(NamedTuple):
 
 
 class ProcessCounting:
-    """Keeps totals of processes' CPU time and, if settings demand it, of input and output and by command."""
+    """Keeps totals of CPU time and, if settings demand it, of input and output and by command."""
 
     def __init__(self, settings: SamplerSettings, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self._accumulator: CpuAccumulator[Key] = CpuAccumulator(brings_life=self._brings_life)

@@ -34,11 +34,12 @@ class _Due:
 class KernelSampler:
     """Reads eBPF's sums at each sample, and chooses the control groups whose processes have to be read too.
 
-    A group's processes are due at its 1st, 2nd, 4th … then every 32nd sample. They show whose end may be the
-    job's, and the job's user if the kernel does not know it. After the 4th sample, the group's list of pids
-    is compared with the last one, and the processes are read, in this sample and the next, only if the list
-    has changed. Not even the list is read if the kernel counts as many processes as before and no new task. A
-    group whose job or user is unknown is due at every sample; any other is due early by `list_again`.
+    A group's processes are due at its 1st, 2nd, 4th … then every 32nd sample. They show which of them to wait
+    for, as their end may be the job's, and the job's user if the kernel does not know it. After the 4th
+    sample, the group's list of pids is compared with the last one, and the processes are read, in this sample
+    and the next, only if the list has changed. Not even the list is read if the kernel counts as many
+    processes as before and no new task. A group whose job or user is unknown is due at every sample; any other
+    is due early by `list_again`.
     """
 
     def __init__(self, kernel: KernelSums, unreadable: Unreadable) -> None:
@@ -114,7 +115,7 @@ class KernelSampler:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether each group's processes have stayed the same over its first samples, and since."""
+        """Return whether no group is new, and no group's list of processes has changed when last compared."""
         return all(each.gap >= SETTLED_SAMPLES and not each.is_again for each in self._due.values())
 
     def checks(self) -> KernelChecks | None:

@@ -47,7 +47,7 @@ class ProcessReading:
 
     @property
     def needs_all(self) -> bool:
-        """Return whether there is a batch system here whose jobs can only be found among all processes."""
+        """Return whether this node has a batch system whose jobs can only be found among all processes."""
         return any(each.is_here for each in self._finders)
 
     def read_all(self, *, is_wanted: bool) -> ProcessesRead | None:

@@ -41,8 +41,8 @@ class NodeReading(NamedTuple):
     """Figures of the node as a whole at one sample.
 
     `signs` show which files of groups can have changed. `other_devices` are block devices whose transfers
-    count on the devices below them too. `epoch` names process groups over reboots. `huge_pages` has bytes in
-    use by page size.
+    count on the devices below them too. `epoch` tells this boot from others in `GroupKey`. `huge_pages` has
+    bytes in use by page size.
     """
 
     node: NodeSample
@@ -124,11 +124,11 @@ class GroupReading(NamedTuple):
 
 
 class JobReading(NamedTuple):
-    """What was read of one job at a sample; the same object as before if nothing of the job has run since.
+    """What was read of one job at a sample; the same object as before if the job has used no CPU since.
 
     `memory` is that of its groups, else the sum over its processes. `steps` has the groups of each step.
-    `has_lost` says that a group below the job's was removed before it was read, `is_still` that nothing of
-    the job has run.
+    `has_lost` says that a group below the job's was removed before it was read, `hides_processes` that its
+    processes are in another PID namespace, `is_still` that the job has used no CPU time.
     """
 
     groups: Sequence[GroupReading] = ()

@@ -1,4 +1,4 @@
-"""Profile: names of ncabatoff/process-exporter, whose named groups are jobs here, such as slurm/1234.
+"""Profile: names of ncabatoff/process-exporter, with jobs as its named groups, such as slurm/1234.
 
 Source: its collector/process_collector.go. Page faults and context switches are the kernel's sums by job, if
 available.

@@ -103,7 +103,10 @@ class FileTls:
         return self._file.context
 
     def admits(self, spoken: ssl.SSLObject) -> bool:
-        """Return whether a connection's client may connect: its certificate has an allowed name."""
+        """Return whether a client may connect: its certificate has an allowed name, or any name is allowed.
+
+        `spoken` is the connection's TLS object.
+        """
         tls = self._file.options.tls
         return tls is None or is_allowed(spoken.getpeercert(), tls.allowed_sans)
 

@@ -135,7 +135,7 @@ def _millis(secs: float) -> str:
 
 
 def words_of(context: Context) -> dict[str, str]:
-    """Return, for each batch system, its error message, or else the fault of this node that it reports.
+    """Return, by batch system, the error of its latest query, or else the fault of this node that it reports.
 
     The text is empty if there is neither.
     """

@@ -53,9 +53,9 @@ class Ahead(NamedTuple):
 class Expectation:
     """The bounds of one job's expected end, and the figures that explain them.
 
-    All times are in seconds, by the clock of the job's facts. The expected end is between `lower_secs` and
-    `upper_secs` (None: no bound). Both are the same, and final, once the job and all earlier jobs of its user
-    have ended. `full_secs` is the lower bound if the unfinished job uses its whole time limit.
+    Times are in epoch seconds, or in seconds since the log's time zero. The expected end is between
+    `lower_secs` and `upper_secs` (None: no bound); these are equal, and final, once the job and all earlier
+    jobs of its user have ended. `full_secs` is the lower bound if the unfinished job uses its whole limit.
     `taken_cpu_secs` are the CPU seconds of the share, at least and at most, that earlier jobs use after this
     job's arrival. `ahead` are some of the `ahead_jobs` jobs that do so. If `is_partial`, earlier jobs of the
     user may be missing: then there is no upper bound, and the job is never called certainly late.
@@ -93,9 +93,9 @@ class Expectation:
 
     @property
     def last_start_secs(self) -> Number | None:
-        """Return the latest start at which a waiting job surely still ends by its expected end.
+        """Return until when a waiting job has to start so as to end in time even if it uses its whole limit.
 
-        Returns None if no such time is known.
+        Returns None if that is unknown, or if the job does not wait.
         """
         limit_secs = self.facts.limit_secs
         if self.state != WAITS or self.upper_secs is None or limit_secs is None:
@@ -106,8 +106,9 @@ class Expectation:
     def late_secs(self) -> tuple[Number | None, Number] | None:
         """Return by how many seconds the job is late: a pair of a minimum (None: unknown) and a maximum.
 
-        Returns None for a job that has not started or is suspended. The maximum of a running job is its
-        lateness if it ended now: the longer it runs, the later its expected end, by at least the same time.
+        Returns None for a job that has not started or is suspended. For a running job, the maximum is by how
+        much it would be late if it ended now: with each further second, its expected end moves by at least
+        a second too.
         """
         facts = self.facts
         if facts.end_secs is not None:
@@ -125,9 +126,11 @@ class Expectation:
 def compute_expectation(
     asked: JobsOfUser, shares: Shares, now_secs: float, *, mode: Mode = Mode.LITERAL, is_partial: bool = False
 ) -> Expectation:
-    """Compute the expected end of the job that was asked about, and what explains it, as of `now_secs`.
+    """Compute the bounds of a job's expected end as of `now_secs`, with the figures that explain them.
 
-    `is_partial` says that earlier jobs of the user may be missing from `asked`. Raises NotExpectedError.
+    `asked` holds the job and all earlier jobs of its user; `is_partial` says that some of these may be
+    missing. `mode` is that of `Lanes`. Raises NotExpectedError if the job's values do not allow it, or if
+    the user's share is 0.
     """
     facts = asked.jobs[asked.place]
     reason = why_not(facts)

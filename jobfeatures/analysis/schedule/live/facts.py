@@ -24,10 +24,11 @@ from jobfeatures.records.model import Job, JobState
 
 
 class JobFacts(NamedTuple):
-    """What is known about one run of one job. None means unknown, or not yet known.
+    """The facts about a job, or about one run of a requeued job. None means unknown, or not yet known.
 
-    Times are in seconds, all by the same clock. `array_id` is empty for a job outside an array; `task` is the
-    job's index in its array, −1 for none. `tasks` is the number of array tasks that this entry stands for.
+    Times are in epoch seconds, or for a log without dates in seconds since its time zero. `array_id` is empty
+    for a job outside an array; `task` is the job's index in its array, −1 for none. `tasks` is the number of
+    array tasks that this entry stands for.
     """
 
     job_id: str
@@ -66,7 +67,7 @@ def order_of(facts: JobFacts) -> Order:
 def why_not(facts: JobFacts) -> str | None:
     """Return the reason (a key of `REASONS`) why a job does not count in the figures, or None if it counts.
 
-    An ended job is judged by the rules for logs, an unfinished job by what is known so far.
+    An ended job is judged by all rules of `eligibility`, an unfinished job without those about its end.
     """
     if facts.end_secs is None:
         submit, start = facts.submit_secs, facts.start_secs
@@ -140,10 +141,7 @@ def from_queue(job: Job) -> JobFacts | None:
 
 
 def from_record(record: JobRecord) -> JobFacts | None:
-    """Return the facts about a job from a record of a log or of accounting.
-
-    Returns None for the record of a step.
-    """
+    """Return the facts about a job from a record of a log or of accounting; None for that of a job step."""
     if record.step is not None:
         return None
     task = record.array_task_id or ""

@@ -87,7 +87,7 @@ class LiveSchedule:
         return len(self._jobs)
 
     def use_shares(self, shares: Shares) -> None:
-        """Set the users' shares; call this before anything is settled or queried."""
+        """Set the users' shares; to be called before `settle`, `outlooks` and `quality`."""
         self.shares = shares
         self._scale = shares.scale
 
@@ -200,8 +200,8 @@ class LiveSchedule:
         """Return the time until which the records of jobs are complete.
 
         `answered_secs` is the time at which accounting reported all ended jobs. The result is the time of the
-        last queue sample before: a job that had arrived by then was in the queue, or is in accounting. It is
-        −∞ if there was no such sample.
+        last sample of the queue that is not later: a job that had arrived by that time was in this sample, or
+        is in accounting. The result is −∞ if there was no such sample.
         """
         return max((each for each in self._queue_secs if each <= answered_secs), default=-math.inf)
 
@@ -307,7 +307,10 @@ class LiveSchedule:
         return list(compute_outlooks(lanes, jobs, math.floor(now_secs), scale=self._scale))
 
     def quality(self, source: str, now_secs: float, *, top_users: int = 0) -> ScheduleQuality:
-        """Return the schedule's figures as of `now_secs`, the time of the last queue sample."""
+        """Return the schedule's figures as of `now_secs`, the time of the last queue sample.
+
+        `source` is the batch system's name; `top_users` is how many users get figures of their own.
+        """
         assert self.shares is not None  # noqa: S101  # set before
         known = {name: user for name, user in self._users.items() if user.jobs}
         verdicts: Counter[Verdict] = Counter()

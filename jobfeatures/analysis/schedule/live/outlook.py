@@ -65,9 +65,9 @@ def compute_outlooks(
 ) -> Iterator[Outlook]:
     """Yield bounds and verdict for each of one user's unfinished jobs; array tasks are separate jobs.
 
-    `lanes` is the user's share as the jobs before these have left it; it is not changed. `jobs` are all jobs
-    that count in the figures, ended ones included, in order of arrival. A job requests its processors times
-    `scale` from the lanes. Tasks beyond `MAX_TASKS` of a waiting array, and beyond `MAX_ALL_TASKS` of all
+    `lanes` is the user's share, in which only the user's earlier jobs have been placed; it is not changed.
+    `jobs` are the jobs after these that count in the figures, ended ones included, in order of arrival. One
+    processor is `scale` lanes. Tasks beyond `MAX_TASKS` of a waiting array, and beyond `MAX_ALL_TASKS` of all
     arrays, are left out; jobs after them have no upper bound.
     """
     low, high = lanes.copy(), lanes.copy()
@@ -122,12 +122,15 @@ def count_tasks(jobs: Iterable[JobFacts]) -> Iterator[int]:
 
 
 def least_runtime(facts: JobFacts, now_secs: Number) -> Number:
-    """Return the shortest runtime, in seconds, that a job can have when it ends."""
+    """Return, in seconds, an ended job's runtime, or for how long an unfinished job has run at least."""
     return compute_elapsed(facts, now_secs) if facts.end_secs is None else facts.runtime_secs
 
 
 def most_runtime(facts: JobFacts, now_secs: Number, mode: Mode) -> Number:
-    """Return the longest runtime in seconds that a job can have when it ends: limit plus `OVERRUN_SECS`."""
+    """Return the longest runtime that a job can have when it ends, in seconds, from its time limit.
+
+    `OVERRUN_SECS` are added to the limit. The runtime of an ended job is rounded as by `whole`.
+    """
     if facts.end_secs is not None:
         return round_up_secs(facts.runtime_secs, mode)
     limit = NEVER_SECS if facts.limit_secs is None else facts.limit_secs + OVERRUN_SECS

@@ -70,7 +70,7 @@ class JobsOfUser(NamedTuple):
 def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
     """Parse the settings `schedule.share` and `schedule.share_of` into share rules.
 
-    Raises ConfigurationError.
+    Raises ConfigurationError for a malformed value, a share of 0 for all users, or a share of a group.
     """
     default = parse_amounts("schedule.share", share, [CPU]) if share else {}
     if default.get(CPU) == 0:
@@ -112,9 +112,9 @@ def reported_by_queue(job: Job) -> ReportedJob | None:
 
 
 def reported_by_accounting(record: JobRecord) -> ReportedJob | None:
-    """Convert accounting's record of an ended job. Returns None for a step and for a job without an end.
+    """Convert accounting's record of an ended job; return None for a job step or a job without an end.
 
-    The queue knows more than accounting about unfinished jobs.
+    Unfinished jobs are taken from the queue, which knows more about them.
     """
     facts = from_record(record)
     if facts is None or facts.end_secs is None:
@@ -154,7 +154,7 @@ def _names(job: Job | JobRecord) -> frozenset[str]:
 
 
 def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
-    """Return by job id the latest report about the last run of each job."""
+    """Return, by job id, the latest report on each job; of a requeued job, the latest one on its last run."""
     found: dict[str, ReportedJob] = {}
     for each in reported:
         known = found.get(each.facts.job_id)
@@ -167,7 +167,7 @@ def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
     """Return the job named by `asked`: a job id, ARRAY_TASK, JOB+COMPONENT, or an array's id.
 
     The name of a server or schedd may stand behind an id, as qsub prints it, or be left out. For an array's
-    id, its last task is returned. Raises NoSuchJobError.
+    id, its last task is returned. Raises NoSuchJobError if no job or several have this name.
     """
     members = [each for each in reported.values() if asked and each.facts.array_id == asked]
     if members:
@@ -221,9 +221,9 @@ def count_until(tasks: str, task: int) -> tuple[int, bool]:
 
 
 def choose_jobs(reported: Iterable[ReportedJob], asked: str) -> JobsOfUser:
-    """Return the jobs of the user who owns the job `asked`, in order of arrival. Raises NoSuchJobError.
+    """Return the jobs of the user who owns the job `asked`, in order of arrival.
 
-    Only jobs that count in the figures are included.
+    Besides this job, only jobs that count in the figures are included. Raises as `find_job` does.
     """
     known = merge(reported)
     found = find_job(known, asked)

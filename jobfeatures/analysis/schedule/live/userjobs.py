@@ -45,8 +45,9 @@ class UserJobs:
     def ask(self, job_id: str) -> Found:
         """Query the user who owns the job `job_id`: the user's jobs and share.
 
-        Returns the user's jobs, the shares, the time of the query (epoch seconds), and notes for the reader.
-        Raises SourceError and NoSuchJobError.
+        Returns the user's jobs, the shares, the time of the query (epoch seconds), and notes on what could
+        not be read. Raises SourceError if the batch system does not answer, NoSuchJobError if it has no such
+        job.
         """
         now_secs = self._clock.now_secs()
         begin_secs = compute_begin(now_secs, self._history_secs)

@@ -90,7 +90,7 @@ def draw_pictures(views: Sequence[DrawnSchedule]) -> Iterator[Picture]:
 
 
 def write_picture(picture: Picture, directory: str) -> None:
-    """Write a picture as SVG and as PNG. Raises OSError."""
+    """Write a picture as SVG and as PNG into a directory. Raises OSError if a file cannot be written."""
     for form in ("svg", "png"):  # SVG first: after PNG its clip names are not deterministic
         with open(os.path.join(directory, f"{picture.name}.{form}"), "wb") as file:
             file.write(render(picture, form))

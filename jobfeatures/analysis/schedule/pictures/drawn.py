@@ -25,8 +25,9 @@ _ENDING = re.compile(rf"(\.(swf|jsonl?|csv|txt|log))?({'|'.join(map(re.escape, C
 class DrawnSchedule:
     """What is drawn of one schedule. Times are in seconds since its log's time zero.
 
-    `document` holds the figures, from `make_document`; `runs` the stored marks of late jobs. `use` by
-    resource and `waiting` hold one value for each interval between `edges`.
+    `document` holds the figures, from `make_document`; `runs` hold the marks of late jobs, see `heatmap`. For
+    each interval between `edges`, `use` holds the mean use of each resource, and `waiting` the mean number
+    of waiting jobs.
     """
 
     document: Values  # as `make_document` returns it
@@ -58,10 +59,7 @@ class DrawnSchedule:
 
 
 class Sketch:
-    """Collects what to draw of a schedule while the schedule is evaluated.
-
-    Marks of late jobs go into a store.
-    """
+    """Collects the data to draw while a schedule is evaluated; marks of late jobs go into a store."""
 
     def __init__(self, whole: Whole, store: Store) -> None:
         self._whole, self._store = whole, store
@@ -77,10 +75,7 @@ class Sketch:
         add_steps(self._steps, chunk.steps(self._edges))
 
     def view(self, document: Values) -> DrawnSchedule:
-        """Return what to draw, once all jobs were added.
-
-        `document` holds the figures, from `make_document`.
-        """
+        """Return what is to be drawn: the data of all added jobs, and the figures from `make_document`."""
         whole = self._whole
         return DrawnSchedule(
             document=document,

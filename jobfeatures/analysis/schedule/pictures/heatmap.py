@@ -33,9 +33,10 @@ class Marks(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The division of a heatmap's time into `columns` columns of `width` cells of `cell_secs` seconds.
+    """The division of a heatmap's time: it has `columns` columns, each of which is `width` cells wide.
 
-    The first column begins at `first` × `cell_secs`, in seconds since the log's time zero.
+    A cell is `cell_secs` seconds. The first column begins `first` × `cell_secs` seconds after the log's time
+    zero.
     """
 
     cell_secs: int
@@ -114,10 +115,10 @@ def _begun(row: Array, cell: Array, rows: int, grid: Grid) -> Array:
 
 
 def rank_users(weights: Sequence[dict[str, float]], marked: Sequence[set[str]]) -> list[str]:
-    """Return the users who have late jobs in any schedule, those with the largest sum of weights first.
+    """Return the users who have late jobs in any schedule, those with the largest total weight first.
 
-    Both arguments have one entry for each schedule: each user's weight, and the users with late jobs. Users
-    of equal weight are sorted by name.
+    `weights` holds for each schedule a number per user (the user's weighted tardiness), which is summed over
+    the schedules; `marked` holds for each schedule the users with late jobs. Equal users are sorted by name.
     """
     users = set().union(*marked)
     return sorted(users, key=lambda user: (-sum(each.get(user, 0) for each in weights), user))

@@ -287,7 +287,7 @@ def db_state(record: JsonRecord, *path: str) -> str:
 
     A run that was requeued is ``["PENDING", "REQUEUED"]`` since Slurm 23.11: this returns REQUEUED, as sacct
     prints it. The part of a run before it was resized is ``["PENDING", "RESIZING"]``: this returns RESIZING.
-    Raises ParseError.
+    Raises ParseError if there is no state.
     """
     words = record.words(*path)
     word = REQUEUED if REQUEUED in words else words[0].partition(" ")[0] if words else ""

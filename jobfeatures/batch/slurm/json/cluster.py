@@ -74,7 +74,7 @@ def parse_json_cluster(
 def parse_json_node(record: JsonRecord) -> ClusterNode:
     """Return the node in a JSON object; its CPUs and memory are those available to jobs.
 
-    Memory in the JSON is in MiB. Raises ParseError.
+    Memory in the JSON is in MiB. Raises ParseError if a field is malformed.
     """
     name = record.text("name")
     if name is None or expand_nodes(name) != (name,):
@@ -100,12 +100,12 @@ def parse_json_node(record: JsonRecord) -> ClusterNode:
 
 
 def node_states(record: JsonRecord) -> tuple[str, ...]:
-    """Return the words of a node's state, its base state first. Raises ParseError."""
+    """Return the words of a node's state, its base state first. Raises ParseError if malformed."""
     return parse_states("+".join((*record.words("state"), *record.words("state_flags"))))
 
 
 def parse_json_partition(record: JsonRecord) -> Partition:
-    """Return the partition in a JSON object. Raises ParseError."""
+    """Return the partition in a JSON object. Raises ParseError if it has no name."""
     name = record.text("name")
     if name is None:
         raise ParseError("the partition has no name", field="name")
@@ -170,7 +170,7 @@ def _maintenance(record: JsonRecord) -> Maintenance | None:
 def parse_json_diag(document: JsonRecord, *, source: str, taken_at_secs: float) -> Scheduler:
     """Return the load of slurmctld and its schedulers in slurmrestd's answer to ``diag``.
 
-    Raises ParseError.
+    Raises ParseError if the answer has no statistics.
     """
     found = JsonRecord(document.get("statistics"))
     if (threads := found.count("server_thread_count")) is None:

@@ -63,7 +63,7 @@ def _cut(job: Job, source: str) -> Rejected:
 
 
 def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
-    """Return the job in a JSON object. Raises ParseError.
+    """Return the job in a JSON object. Raises ParseError if a field is malformed.
 
     Times are epoch seconds, ``time_limit`` minutes, sizes MiB. The estimated start of a pending job becomes
     `planned_secs`; its estimated end is left out. `node_name` is this node's NodeName: CPUs, memory and GPUs

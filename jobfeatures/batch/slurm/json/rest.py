@@ -39,7 +39,7 @@ class Rest(Server):
         self._version: str | None = None
 
     def ask(self, question: str, timeout_secs: float, *, service: str = "slurm") -> JsonRecord:
-        """Return the answer to GET ``/SERVICE/VERSION/QUESTION``. Raises SourceError."""
+        """Return the answer to GET ``/SERVICE/VERSION/QUESTION``. Raises SourceError if there is none."""
         version = self._version or self._find_version(timeout_secs)
         path = f"/{service}/{version}/{question}"
         response = self.fetch(path, timeout_secs)

@@ -57,11 +57,12 @@ class JsonAsker:
         now_secs: float,
         known: Mapping[str, Job] = MappingProxyType({}),
     ) -> tuple[Answers, NodeAnswer | None]:
-        """Query the jobs `job_ids` and, if `about_node`, this node; return both answers (None for the node).
+        """Query the jobs `job_ids` and, if `about_node`, this node; return both answers.
 
-        All details are queried, even of `known` jobs. A job is gone only if Slurm answers with the error
-        number of "Invalid job id". The first query without an answer ends the poll, as further ones would
-        wait too; if it is the very first, SourceError is raised.
+        The second answer is None if the node was not queried or gave no answer. All details are queried, even
+        of `known` jobs. A job is gone only if Slurm answers with the error number of "Invalid job id". The
+        first query without an answer ends the poll, as further ones would wait too; if it is the very first,
+        SourceError is raised.
         """
         del known
         deadline = self._clock.monotonic_secs() + self._timeout_secs
@@ -109,7 +110,10 @@ class JsonAsker:
         return answers, node
 
     def ask_about_job(self, job_id: str) -> Job | None:
-        """Return one job, None if Slurm does not know it. Raises SourceError or ParseError."""
+        """Return one job, None if Slurm does not know it.
+
+        Raises SourceError if Slurm does not answer, ParseError if the job's record is malformed.
+        """
         answers, _ = self.ask([checked_id(job_id)], about_node=False, now_secs=0.0)
         return answers.one(job_id, self._rest.name)
 

@@ -237,7 +237,7 @@ class RecordConverter:
                 return found
 
     def convert(self, columns: Sequence[Sequence[str]]) -> Sequence[Entry]:
-        """Return the rows' records, in one `JobBatch` if steps are folded. ParseError names the column."""
+        """Return the rows' records; jobs in a `JobBatch` if steps are merged. ParseError names the column."""
         if not columns:
             return []
         heads: Sequence[str] = columns[self._id_place]
@@ -389,7 +389,7 @@ def read_rows(
 ) -> Iterator[Entry | Rejected]:
     """Yield the jobs of the lines after a header, each followed by its steps, and a Rejected for a bad row.
 
-    `zone` is the time zone of the machine that ran sacct; None: this machine's. Memory use is constant.
+    `zone` is the time zone of sacct's machine (None: this one's). `folds_steps`: steps are merged into jobs.
     """
     converter = RecordConverter(names, zone, notes=notes, adds_memory=True, folds_steps=folds_steps)
     unused = [(name, place) for place, name in enumerate(names) if name and name not in TAKEN]

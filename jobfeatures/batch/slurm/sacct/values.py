@@ -53,14 +53,14 @@ class TextCache(dict[str, Any]):
         return value
 
     def column(self, texts: Sequence[str]) -> list[Any]:
-        """Return the converted texts of a column."""
+        """Return what the texts of a column convert to, from the cache or newly converted, in their order."""
         if texts and texts.count(texts[0]) == len(texts):
             return [self[texts[0]]] * len(texts)
         return list(map(self.__getitem__, texts))
 
 
 class NodeNameCache(TextCache):
-    """A cache of names of single nodes. Lists of nodes are not kept here, as their parser has a cache."""
+    """A cache of names of single nodes. Lists of nodes are not cached, as their parser has its own cache."""
 
     def __missing__(self, text: str) -> Any:
         return super().__missing__(text) if len(text) < MAX_NODE and "[" not in text else self._convert(text)
@@ -82,7 +82,7 @@ ENDED = {REQUEUED: JobState.PREEMPTED, "RESIZING": JobState.UNKNOWN}  # of what 
 
 
 def parse_job_id(text: str) -> Identity:
-    """Split ``12``, ``12_3``, ``12_[4-9%2]`` or ``12+1`` into its parts. Raises ParseError.
+    """Split ``12``, ``12_3``, ``12_[4-9%2]`` or ``12+1`` into its parts. Raises ParseError for other text.
 
     sacct truncates a list of tasks after 64 characters unless SLURM_BITSTR_LEN is set, as in
     ``12_[1,3,6...%3]``: the tasks before the cut are returned.
@@ -116,7 +116,7 @@ def parse_state(text: str) -> JobState:
 
     Samples: ``CANCELLED by 6001``, and ``CANCELLED+`` if truncated. REQUEUED means PREEMPTED, as the run
     ended early, or the state that `with_ends` puts after it. RESIZING means UNKNOWN: only a part of the job
-    ended, which goes on with other resources. Raises ParseError.
+    ended, which goes on with other resources. Raises ParseError if the text is no state.
     """
     word, _, more = text.partition(" ")
     word = word.rstrip("+")
@@ -141,30 +141,33 @@ def parse_text(text: str) -> str | None:
 def parse_nodes(text: str) -> tuple[str, ...] | None:
     """Return the node names in a compressed list; () for ``None assigned``, if a job has not run.
 
-    None if unknown. Raises ParseError.
+    None if unknown. Raises ParseError if malformed.
     """
     return None if text != NO_NODES and text in UNKNOWN else expand_kept(text)
 
 
 def parse_number(text: str) -> int | None:
-    """Return a count, None if unknown. ``2K`` is 2048. Raises ParseError."""
+    """Return a count, None if unknown. ``2K`` is 2048. Raises ParseError if malformed."""
     if text.isdigit() and text.isascii() and len(text) < 19:
         return int(text)
     return None if text in UNKNOWN else parse_binary_size(text)
 
 
 def parse_whole(text: str) -> int | None:
-    """Return a number that sacct never abbreviates, None if unknown. Raises ParseError."""
+    """Return a number that sacct never abbreviates, None if unknown. Raises ParseError if malformed."""
     return None if text in UNKNOWN else parse_count(text)
 
 
 def parse_positive(text: str) -> int | None:
-    """Return a count; None also for 0, for columns in which that means unknown. Raises ParseError."""
+    """Return a count; None for 0 too, if that means unknown. Raises ParseError if malformed."""
     return parse_number(text) or None
 
 
 def parse_duration(text: str) -> float | int | None:
-    """Return seconds of ``[days-][hours:]minutes:seconds[.fraction]``, None if unknown. Raises ParseError."""
+    """Return seconds of ``[days-][hours:]minutes:seconds[.fraction]``, None if unknown.
+
+    Raises ParseError for other text.
+    """
     try:
         return _HOURS[text[:-6]] + _IN_HOUR[text[-6:]]  # nearly all of them
     except KeyError:
@@ -226,7 +229,7 @@ def parse_exit_code(text: str) -> tuple[int | None, int | None]:
 def parse_energy(text: str) -> int | None:
     """Return an energy in joules, such as 1200 for ``1.20K``; None if unknown.
 
-    Both 0 and 2**64 - 2 mean unknown. Raises ParseError.
+    Both 0 and 2**64 - 2 mean unknown. Raises ParseError if malformed.
     """
     if text in UNKNOWN:
         return None
@@ -242,7 +245,7 @@ def parse_memory(text: str) -> int | None:
 
 
 def parse_size(text: str) -> int | None:
-    """Return bytes of ``33504K`` (a K is 1024), None if unknown. Raises ParseError."""
+    """Return bytes of ``33504K`` (a K is 1024), None if unknown. Raises ParseError if malformed."""
     number = text[:-1]
     if text.endswith("K") and number.isdigit() and number.isascii() and len(number) < 16:
         return int(number) * 1024
@@ -280,7 +283,7 @@ class RequestedMemory(NamedTuple):
 def parse_requested_memory(text: str) -> RequestedMemory | None:
     """Parse ReqMem: ``4Gn``, ``2000Mc`` (up to 20.11) or ``4G``; a bare number is MiB. None if unknown.
 
-    Raises ParseError.
+    Raises ParseError if malformed.
     """
     if text in UNKNOWN or text == NO_MEMORY:
         return None
@@ -304,7 +307,7 @@ class Times:
         self._hours = TextCache(self._hour)
 
     def column(self, texts: Sequence[str]) -> list[int | None]:
-        """Return the times of a column in epoch seconds, None if unknown. Raises ParseError."""
+        """Return a column's times in epoch seconds, None if unknown. Raises ParseError if malformed."""
         hours, seconds = self._hours, _IN_HOUR
         try:
             return [hours[text[:13]] + seconds[text[13:]] for text in texts]
@@ -312,7 +315,7 @@ class Times:
             return [self.one(text) for text in texts]
 
     def one(self, text: str) -> int | None:
-        """Return one time in epoch seconds, None if unknown. Raises ParseError."""
+        """Return one time in epoch seconds, None if unknown. Raises ParseError if malformed."""
         if text in UNKNOWN:
             return None
         second = _SECONDS.get(text[16:])

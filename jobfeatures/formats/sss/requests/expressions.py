@@ -46,7 +46,10 @@ _COMPARE: Final[Mapping[str, Callable[[Fraction, Fraction], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ExpressionPart:
-    """One part of an expression: a property or a parenthesis, and the conjunction with the part before it."""
+    """One part of an expression: `what`, a property or a parenthesis, and how it joins the part before it.
+
+    `conj` is the conjunction: And, Or, Nand or Nor.
+    """
 
     conj: str
     what: Property | Parenthesis

@@ -59,7 +59,7 @@ class Match:
 
 
 def parse_nodes(text: str) -> list[Candidate]:
-    """Parse nodes from a JSON array, or from one JSON object per line. Raises ParseError."""
+    """Parse nodes from a JSON array, or from one JSON object per line; ParseError for any other text."""
     found: list[Candidate]
     if text.lstrip().startswith("["):
         found = _parse(text)
