@@ -38,8 +38,8 @@ class KernelSampler:
     for, as their end may be the job's, and the job's user if the kernel does not know it. After the 4th
     sample, the group's list of pids is compared with the last one, and the processes are read, in this sample
     and the next, only if the list has changed. Not even the list is read if the kernel counts as many
-    processes as before and no new task. A group whose job or user is unknown is due at every sample; any other
-    is due early by `list_again`.
+    processes as before and no new task. A group whose job or user is unknown is due at every sample; any
+    other is due early by `list_again`.
     """
 
     def __init__(self, kernel: KernelSums, unreadable: Unreadable) -> None:
