@@ -121,15 +121,20 @@ class Pieces:
     def _read(self) -> Iterator[Read]:
         kinds = [self.kind or _kind_of(path, name) for name, path in self.files]
         swf = [file for file, kind in zip(self.files, kinds, strict=True) if kind == "swf"]
-        if len(swf) < len(kinds):
-            yield from self._read_records(
-                [(kind, *file) for file, kind in zip(self.files, kinds, strict=True) if kind != "swf"]
-            )
+        others = [(kind, *file) for file, kind in zip(self.files, kinds, strict=True) if kind != "swf"]
+        records = self._read_records(others) if others else iter(())
+        first = list(islice(records, 1))  # by now all records were read
         headers = [read_header(path) for _, path in swf]
-        shifts = compute_shifts(
-            [name for name, _ in swf], [each.readable(Header.start_secs) for each in headers]
-        )
-        for file, header, shift in zip(swf, headers, shifts, strict=True):
+        names, zeros = [name for name, _ in swf], [each.readable(Header.start_secs) for each in headers]
+        for read in first if swf else ():
+            if len(read.log):
+                names.append(others[0][1])
+                zeros.append(read.log.zero_secs)
+        shifts = compute_shifts(names, zeros)
+        shift_of_records = shifts[len(swf)] if len(shifts) > len(swf) else 0
+        for read in drained(first, records):
+            yield read._replace(log=moved(read.log, shift_of_records))
+        for file, header, shift in zip(swf, headers, shifts, strict=False):
             for read in self._read_columns(*file, read_jobs if is_preempted(header) else read_pieces):
                 yield read._replace(log=moved(read.log, shift))
 

@@ -300,6 +300,19 @@ def test_files_of_one_log_tell_the_same_as_the_whole(log, tmp_path, capsys):
         assert found[name] == whole[name]
 
 
+def test_accounting_and_a_workload_log_count_from_one_time_zero(tmp_path, capsys):
+    rows = [f"{n}|ann|COMPLETED|1763622000|1763622000|1763625600|4" for n in (1, 2)]
+    (tmp_path / "a").write_text("\n".join(["JobID|User|State|Submit|Start|End|AllocCPUS", *rows]) + "\n")
+    lines = [f"{n} 0 0 3600 4 -1 -1 4 3600 -1 1 1 1 -1 1 -1 -1 -1" for n in (1, 2)]
+    (tmp_path / "b").write_text("\n".join(["; UnixStartTime: 1763712000", *lines]) + "\n")
+    names = [str(tmp_path / name) for name in ("a", "b")]
+    for order in (names, names[::-1]):
+        use = answer(capsys, "--one-log", "--share", "8", *order)[1]["utilisation"]["cpu"]
+        assert (use["total"], use["mean"]) == (8, pytest.approx(2 * 3600 / 93_600))  # a day apart
+    (tmp_path / "b").write_text("\n".join(lines) + "\n")
+    assert "b: has no UnixStartTime" in answer(capsys, "--one-log", "--share", "8", *names)[2]
+
+
 @pytest.mark.parametrize(
     ("words", "status", "reason"),
     [
