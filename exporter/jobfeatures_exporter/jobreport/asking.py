@@ -75,7 +75,7 @@ def ask_all(ask: Ask, question: ReportQuestion) -> JobReports:
     def query(text: str, at_secs: float) -> tuple[Series, ...]:
         answer = ask(text, at_secs)
         warnings.update(dict.fromkeys(f"the server says: {each}" for each in answer.warnings))
-        return tuple(each for each in answer.series if _is_sound(each))
+        return tuple(each for each in answer.series if is_sound(each))
 
     infos: list[Series] = []
     for text in queries.find_jobs(question.job, question.matchers(), question.since_secs):
@@ -97,7 +97,7 @@ def ask_all(ask: Ask, question: ReportQuestion) -> JobReports:
     return JobReports(reports, tuple(warnings))
 
 
-def _is_sound(series: Series) -> bool:
+def is_sound(series: Series) -> bool:
     """Return whether a value is plausible: only a time limit may be infinite."""
     return math.isfinite(series.value) or (series.name == allocation.WALL.sample_name and series.value > 0)
 

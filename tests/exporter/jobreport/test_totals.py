@@ -11,7 +11,7 @@ from jobfeatures.records.metrics import OTHERS
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.jobreport.totals import ask_totals, format_totals, make_totals_document
 from tests.exporter.jobreport.server import NOW, FakePrometheus, job_series
-from tests.exporter.jobreport.test_report import END, QUESTION, START, highest_of, values_of
+from tests.exporter.jobreport.test_report import CARD, END, QUESTION, START, cards, highest_of, values_of
 from tests.exporter.jobreport.test_report_command import StandIn
 
 DAY = replace(QUESTION, job="", since_secs=86_400.0)
@@ -63,7 +63,13 @@ def test_what_is_not_known_is_told_and_counts_on_neither_side():
     series = [each for each in job("1") if each.name != "batch_job_cpu_seconds_total"]
     found = totals([*series, *job("2")])
     assert [(each.jobs, each.core_hours, each.jobs_without_cpu) for each in found.totals] == [(2, 8.0, 1)]
-    assert any("without 1 jobs whose CPU time" in each for each in found.notes)
+    assert any("without nodes of 1 jobs whose CPU time" in each for each in found.notes)
+
+
+def test_of_a_job_on_two_nodes_one_without_cpu_time_is_left_out_and_told():
+    other = [each for each in job("1", node="n2:9819") if each.name != "batch_job_cpu_seconds_total"]
+    [alice] = totals([*job("1"), *other]).totals
+    assert (alice.core_hours, alice.used_core_hours, alice.jobs_without_cpu) == (8.0, 4.0, 1)
 
 
 def test_cpu_time_of_more_than_cpus_times_run_time_is_summed_and_told():
@@ -72,6 +78,48 @@ def test_cpu_time_of_more_than_cpus_times_run_time_is_summed_and_told():
         (8 * 46 + 4, 1)
     ]
     assert any(note.startswith("sums include 1 jobs with CPU time of more than CPUs") for note in found.notes)
+
+
+def test_a_job_that_was_requeued_onto_another_node_has_its_last_run_only():
+    again = job("1", node="n2:9819")
+    for end in (START - 3600, None):  # None: its first node crashed
+        earlier = job("1", start=START - 7200, end=end)
+        [alice] = totals([*earlier, *again]).totals
+        assert (alice.jobs, alice.core_hours, alice.used_core_hours) == (1, 8.0, 4.0)
+
+
+def test_a_job_whose_cards_idled_counts_with_their_hours():
+    series = job_series("1", values=[*values_of(), *CARD], user="alice")
+    idle = [each for each in series if each.name != "batch_job_gpu_busy_seconds_total"]
+    [alice] = totals([*series, *cards("n1:9819")]).totals  # one of its two cards idled
+    assert (alice.gpu_hours, alice.used_gpu_hours) == (2.0, 0.5)
+    [alice] = totals([*idle, *cards("n1:9819")]).totals
+    assert (alice.gpu_hours, alice.used_gpu_hours) == (2.0, 0.0)
+    found = totals(idle)  # nothing is known of the cards
+    assert [(each.gpu_hours, each.jobs_without_gpu) for each in found.totals] == [(0.0, 1)]
+    assert "sums are without nodes of 1 jobs whose GPU time or allocation is not known" in found.notes
+
+
+def test_cpu_time_that_began_anew_is_unknown_unless_it_is_that_of_another_run():
+    series = job("1")
+    resets = [replace(each, value=1.0) for each in series if each.name == "batch_job_cpu_seconds_total"]
+    for first, known in ((START, 0), (START - 7200, 1)):
+        server = FakePrometheus(series, resets=resets, firsts=first)
+        [alice] = ask_totals(server, DAY, "user").totals
+        assert (alice.jobs_without_cpu, alice.core_hours) == (1 - known, 8.0 * known)
+
+
+def test_jobs_whose_end_was_not_seen_are_counted_apart():
+    found = totals([*job("1", end=None), *job("2")])
+    assert [each.jobs for each in found.totals] == [1]
+    assert "sums are without 1 jobs without samples now whose end was not seen" in found.notes
+    running = FakePrometheus(job("1", end=None), seen=NOW, is_current=True)
+    assert ask_totals(running, DAY, "user").notes == ()
+
+
+def test_what_is_no_number_is_unknown():
+    found = totals(job("1", cpu_secs=float("nan")))
+    assert [(each.core_hours, each.jobs_without_cpu) for each in found.totals] == [(0.0, 1)]
 
 
 def test_services_and_sums_of_others_are_no_jobs():
