@@ -25,7 +25,7 @@ def linked_log(records: Sequence[JobRecord]) -> ScheduleLog:
     index = LinkIndex(Store())
     index.add(numbers, preceding, log.end)
     index.find_links()
-    [found] = index.taken([len(log)])
+    [found] = index.links_by_piece([len(log)])
     return with_links(log, thinks, *found)
 
 
