@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from jobfeatures.formats.swf.fields import FIELDS, IS_TIME, SwfJob
-from jobfeatures.formats.swf.header import Header, parse_comment
+from jobfeatures.formats.swf.header import Header, parse_comment, parse_later_comment
 from jobfeatures.formats.swf.lines import LARGEST, SwfReader
 from jobfeatures.joblogs.logfiles import bounded_lines, reading
 
@@ -114,7 +114,7 @@ def read_jobs(name: str, lines: int) -> Iterator[SwfColumns]:
 
 def _read_chunks(name: str, header: Header) -> Iterator[SwfColumns]:
     """Read a log in chunks: by numpy's reader where a chunk is clean, else by the tolerant one."""
-    first = 1
+    first, add = 1, parse_comment
     with reading(name) as stream:
         while text := stream.read(CHUNK_CHARACTERS):
             if not text.endswith("\n"):  # what its last line lacks
@@ -122,7 +122,11 @@ def _read_chunks(name: str, header: Header) -> Iterator[SwfColumns]:
             if ";" in text:
                 for number, line in enumerate(bounded_lines(io.StringIO(text)), first):
                     if line.lstrip().startswith(";"):
-                        parse_comment(line.strip(), header, number)
+                        add(line.strip(), header, number)
+                    elif line.strip():
+                        add = parse_later_comment
+            else:
+                add = parse_later_comment
             first += text.count("\n")
             columns = next(filter(None, (_load(io.StringIO(text), dtype) for dtype in DTYPES)), None)
             if columns is not None:

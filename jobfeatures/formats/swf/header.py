@@ -206,6 +206,16 @@ def parse_comment(line: str, header: Header, number: int = 0) -> None:
     header.comments.append(Comment("", text.strip(), number))
 
 
+def parse_later_comment(line: str, header: Header, number: int = 0) -> None:
+    """Add a comment line that stands behind jobs. Raises ParseError if another log begins with it."""
+    before = header.value("UnixStartTime")
+    parse_comment(line, header, number)
+    comment = header.value("UnixStartTime")
+    if before is not None and comment is not None and comment.value != before.value:
+        reason = "another log begins here, with a time zero of its own: each log needs its own file"
+        raise ParseError(reason, source=header.source, line=number, field=comment.label, text=comment.value)
+
+
 def format_header(header: Header) -> list[str]:
     """Return the lines of a header, from which `parse_comment` reads an equal header."""
     lines = []

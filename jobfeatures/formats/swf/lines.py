@@ -9,7 +9,7 @@ from typing import Final
 
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.swf.fields import FIELDS, IS_TIME, UNKNOWN, Number, SwfJob
-from jobfeatures.formats.swf.header import Header, parse_comment
+from jobfeatures.formats.swf.header import Header, parse_comment, parse_later_comment
 
 COLUMNS: Final = len(FIELDS)
 CPU: Final = FIELDS.index("cpu_secs")  # an average over processors: of most lines the only fraction
@@ -50,6 +50,7 @@ class SwfReader:
         self._between: list[str] = []  # comments and empty lines since the last job
         self._strict = strict
         self._first: tuple[int, str] | None = None
+        self._has_jobs = False
         self.source = source
         self.header = Header(source)
         self.line = 0  # of the job given last
@@ -94,6 +95,7 @@ class SwfReader:
                 self._pass_over(text, line, number)
             else:
                 self._first = (number, line.removeprefix(BOM))
+                self._has_jobs = True
                 return
 
     def _pass_over(self, text: str, line: str, number: int) -> None:
@@ -101,7 +103,8 @@ class SwfReader:
         if self.texts is not None:
             self._between.append(line)
         if text:
-            parse_comment(text, self.header, number)
+            add = parse_later_comment if self._has_jobs else parse_comment
+            add(text, self.header, number)
 
     def _keep(self, line: str) -> None:
         if self.texts is not None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
+from jobfeatures.formats.swf.columns import read_pieces
 from jobfeatures.formats.swf.header import (
     Comment,
     Header,
@@ -16,6 +17,7 @@ from jobfeatures.formats.swf.header import (
     parse_comment,
     parse_date,
 )
+from jobfeatures.formats.swf.lines import SwfReader
 
 
 def header(*lines):
@@ -199,3 +201,19 @@ def test_the_exact_meaning_of_requested_times_is_determined_by_a_header_comment(
 def test_a_zone_with_hundreds_of_slashes_is_none():
     with pytest.raises(ParseError, match="no such time zone"):
         header("; TimeZoneString: " + "a/" * 600 + "b").zone()
+
+
+def test_a_second_log_in_one_file_is_refused_by_all_readers(tmp_path):
+    job = "1 0 0 60 4 -1 -1 4 60 -1 1 1 1 -1 1 -1 -1 -1"
+    log = tmp_path / "log.swf"
+    for again in ("2000", "1000"):  # the latter says what is known
+        log.write_text(f"; UnixStartTime: 9\n; UnixStartTime: 1000\n{job}\n; UnixStartTime: {again}\n{job}\n")
+        for read in (
+            lambda: [*SwfReader(log.read_text().splitlines())],
+            lambda: [*read_pieces(str(log), 99)],
+        ):
+            if again == "1000":
+                assert read()
+                continue
+            with pytest.raises(ParseError, match="another log begins here"):
+                read()
