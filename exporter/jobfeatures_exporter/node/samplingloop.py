@@ -219,7 +219,7 @@ class SamplingLoop:
     def _rest(self) -> None:
         """Wait until a sample is requested or due; meanwhile read what a removed group would lose.
 
-        While jobs are here, that is each `sample.interval`.
+        That is each `sample.interval`, and less often while all jobs have slept since the last sample.
         """
         interval_secs, pause_secs = self._board.config.sample_interval_secs, self._board.pause_secs
         is_pause = pause_secs > interval_secs
@@ -227,6 +227,8 @@ class SamplingLoop:
         waited_secs, due_secs = 0.0, longest_secs if is_pause else pause_secs
         while waited_secs < due_secs:
             part_secs = interval_secs if self.sampler.has_jobs else LONGEST_PART_SECS
+            if waited_secs and not self.sampler.have_jobs_run:
+                part_secs = min(3 * part_secs, LONGEST_PART_SECS)
             part_secs = min(part_secs, due_secs - waited_secs)
             if self._board.samples.wanted.wait(part_secs):
                 return
