@@ -136,22 +136,22 @@ def recognise_kind(head: str, *, flag: str = "--from") -> str:
     """Return the kind of a log by its beginning, `head`. Raises KindError unless exactly one kind fits.
 
     Where the first line tells nothing, since it is cut or damaged, at least half of all lines have to fit.
-    The error's message suggests `flag`, by which the user can name the kind.
+    The error's message suggests `flag`, with which the user can give the kind.
     """
     found = [name for name, kind in KINDS.items() if kind.reader().recognise(head)]
     if len(found) == 1:
         return found[0]
     if found:
-        raise KindError(f"could be a log of kind {' or '.join(found)}: choose by {flag}")
+        raise KindError(f"could be a log of kind {' or '.join(found)}: choose one with {flag}")
     if not head.strip():
-        raise KindError(f"is empty, so its kind is unknown: name it by {flag}")
+        raise KindError(f"is empty, so its kind is unknown: give it with {flag}")
     lines = [f"{line}\n" for line in head.split("\n")[:-1] if line.strip()]
     fitting = Counter(name for name in _BY_LINE for line in lines if KINDS[name].reader().recognise(line))
     [(kind, count)] = fitting.most_common(1) or [("", 0)]
     if count and 2 * count >= len(lines):
         return kind
     closest = f", closest to {kind} ({count} of {len(lines)} lines)" if kind else ""
-    raise KindError(f"is no log of a known kind{closest}: name it by {flag}")
+    raise KindError(f"is not recognised as a log{closest}: if you know its kind, give it with {flag}")
 
 
 def kind_of_name(name: str, compressions: Iterable[str]) -> str:
@@ -166,7 +166,7 @@ def kind_of_name(name: str, compressions: Iterable[str]) -> str:
     for kind, each in WRITABLE.items():
         if plain.endswith(each.endings):
             return kind
-    raise KindError(f"{shown_name(name)}: the file name does not show the kind: name it by --to")
+    raise KindError(f"{shown_name(name)}: the file name does not show the kind: give it with --to")
 
 
 def read_log(

@@ -284,7 +284,7 @@ class Keeper(Generic[AnswerT]):
     def _failed(self, reason: str) -> None:
         if reason != self.status.last_error:  # once per kind of failure, not once a minute
             where = {"source": self.status.name}
-            log.warning("no answer of the batch system, its last one is kept: %s", reason, extra=where)
+            log.warning("no answer of the batch system: its last one is kept: %s", reason, extra=where)
         since = self.status.failing_since_secs
         self.status = replace(
             self.status,

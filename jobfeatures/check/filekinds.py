@@ -58,7 +58,7 @@ def check_file(name: str, kind: str | None, flags: Flags) -> int:
 
 def _recognise(name: str) -> str:
     if name == "-":
-        raise KindError("standard input: name its kind by --as")
+        raise KindError("standard input: give its kind with --as")
     with reading(name) as stream:
         head = stream.read(HEAD_CHARACTERS)
     if _ENVELOPE.match(head):

@@ -44,7 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _print(tree.urls_path(key))
     binds = config.site.features.bind
     if not os.path.isdir(tree.job_path(key)):
-        log.warning("nothing is published for this job", extra={"job_id": key.job_id})
+        why = "nothing is published for this job: no %s; if it stays so, run jobfeatures-exporter doctor"
+        log.warning(why, tree.job_path(key), extra={"job_id": key.job_id})
         binds = ()  # a container could not start
     elif not arguments.local and _print(tree.exports_path(key)) == 0:
         return 0

@@ -115,7 +115,7 @@ def _pairs(value: object) -> tuple[tuple[str, str | Number], ...] | None:
 
 
 def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
-    """Yield one line of JSON for each record; all values of a record are written.
+    """Yield one line of JSON for each record. All its values are written, so `lost` is never called.
 
     A record that is unchanged since it was read with its source text is written as that text.
     """

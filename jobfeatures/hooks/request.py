@@ -63,7 +63,7 @@ def parse_request(data: bytes, *, reported_at_secs: float, source: str = "") -> 
         )
     variables = fields[2:-2]
     if len(variables) > MAX_VARIABLES:
-        raise ParseError("too many variables", source=source)
+        raise ParseError(f"more than {MAX_VARIABLES} variables", source=source)
     environ: dict[str, str] = {}
     for each in variables:
         name = _VARIABLE.match(each)

@@ -8,9 +8,10 @@
     not be read (`Notes.count_unread`): these are unknown, and the job is kept. A reader that
     repairs accepts ``strict=True``: then it repairs nothing, and raises ParseError. If its
     logs have steps, it accepts ``folds_steps=True``: steps that follow their job are then
-    counted in `notes`, as read and as folded; other steps are returned as `StepUse`, and jobs
-    may be returned as `JobBatch`.
-    Records of a log that reports each change of a job have `report`, which `folding` merges.
+    merged into it, and counted in `notes` as read and as merged; other steps are returned as
+    `StepUse`, and jobs may be returned as `JobBatch`.
+    In a log with an entry for each change of a job, a record has the entry in its field
+    `report`; the module `folding` merges those of a job.
 ``write_records(records, lost)``
     formats the records as lines; only in formats that can be written. `lost` is called
     with the field's name for every value that the format cannot hold, and with a

@@ -117,7 +117,7 @@ class _Folder:
         try:
             file = open_inside(self._directory, name, _NEW, 0o600)
         except FileExistsError:  # the job was faster, or malicious
-            raise LockTimeoutError(f"{self._path}/{name}: another process is creating this file") from None
+            raise LockTimeoutError(f"{self._path}/{name}: another process creates it: try again") from None
         self._stack.callback(os.close, file)
         if self._owner_uid != os.geteuid() and os.geteuid() == 0:
             os.fchown(file, self._owner_uid, os.fstat(self._directory).st_gid)

@@ -89,8 +89,8 @@ MISTAKES = [
     # logs
     (f"{J} convert FOLDER/none.swf FOLDER/out.xml", ": FOLDER/none.swf: cannot read: No such file or directory", 2),
     (f"{J} convert FOLDER FOLDER/out.xml", ": FOLDER: cannot read: Is a directory", 2),
-    (f"{J} convert FOLDER/noise FOLDER/out.xml", ": FOLDER/noise: is no log of a known kind: name it by --from", 2),
-    (f"{J} convert FOLDER/one.swf FOLDER/out", ": FOLDER/out: the file name does not show the kind: name it by --to", 2),
+    (f"{J} convert FOLDER/noise FOLDER/out.xml", ": FOLDER/noise: is not recognised as a log: if you know its kind, give it with --from", 2),
+    (f"{J} convert FOLDER/one.swf FOLDER/out", ": FOLDER/out: the file name does not show the kind: give it with --to", 2),
     (f"{J} convert FOLDER/one.swf /dev/full --to sss", ": /dev/full: cannot write: No space left on device", 2),
     (f"{J} convert FOLDER/one.swf FOLDER/out.xml --zone Europe/Berln", ": --zone: no such zone: 'Europe/Berln'; did you mean Europe/Berlin?", 2),
     (f"{J} schedule FOLDER/empty.swf", ": FOLDER/empty.swf: holds no jobs", 1),

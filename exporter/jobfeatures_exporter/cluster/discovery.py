@@ -1,7 +1,7 @@
-"""Lists the nodes that batch systems know as targets for Prometheus' HTTP service discovery. Pure.
+"""Makes targets for Prometheus' HTTP service discovery of the nodes that batch systems report. Pure.
 
-Format: https://prometheus.io/docs/prometheus/latest/http_sd/. Lists in labels begin and end with a comma, so
-that a rule can match ``.*,gpu,.*``.
+Format: https://prometheus.io/docs/prometheus/latest/http_sd/. A label with several values begins and ends
+with a comma, so that a rule can match ``.*,gpu,.*``.
 """
 
 from __future__ import annotations

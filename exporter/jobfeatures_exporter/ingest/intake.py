@@ -62,7 +62,7 @@ class SonarIntake:
                 faults.append(f"document {document.number}: {fault}")
                 self._log_fault(origin, faults[-1])
                 if len(faults) == MAX_FAULTS:
-                    faults.append(f"too many faults: nothing after document {document.number} is read")
+                    faults.append(f"{MAX_FAULTS} faults: nothing after document {document.number} is read")
                     break
             else:
                 taken += 1

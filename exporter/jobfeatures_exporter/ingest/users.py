@@ -68,7 +68,7 @@ def read_users(path: str) -> dict[str, User]:
 
 
 class UsersFile:
-    """Keeps the users in a file, and rereads it when it changes.
+    """Holds the users that a file lists, and rereads it when it changes.
 
     If the file becomes invalid, the previous users remain.
     """

@@ -20,7 +20,7 @@ VERSION = 1  # of the document's format: increased when a member is renamed or r
 
 
 def make_document(reports: Sequence[JobUse], *, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """Return reports as an object for JSON. Unknown values are null; numbers are always finite."""
+    """Return reports and `notes` as an object for JSON. Unknown values are null; numbers are finite."""
     return {"version": VERSION, "notes": list(notes), "jobs": [_rounded(_job(report)) for report in reports]}
 
 

@@ -47,8 +47,8 @@ class Knowledge:
         """Decide by the latest data which jobs are here, and return whether feature directories must change.
 
         The jobs are set on the board. A sample is requested if one has ended. `published` has the Unix time
-        of the last change of each feature directory; None: the same as in the last call. Threads may call
-        this concurrently.
+        of the last change of each feature directory; None: as given in the last call. Threads may call this
+        concurrently.
         """
         board = self._board
         with self._lock:

@@ -174,7 +174,7 @@ def read_text(path: str, *, max_bytes: int = 2**22) -> str:
 
 
 class KeptFile:
-    """One small file that is read at every sample; its descriptor is kept open if the budget allows."""
+    """One small file that is read at every sample; its descriptor is kept open if `budget` allows."""
 
     __slots__ = ("_budget", "_descriptor", "path")
     MAX_BYTES = 65536

@@ -59,8 +59,9 @@ class Sampler:
     """Takes snapshots of the node. One thread calls `sample`; any thread may use a snapshot.
 
     `jobs` returns the jobs that batch systems report now, which may name processes or sessions.
-    `last_readings` has the last figures of control groups that were removed between samples. `budget` may be
-    shared with other readers of files. `places` returns the unusual places at which jobs' groups may be.
+    `last_readings` has the last figures of control groups that were removed between samples. `budget` limits
+    how many files stay open, together with other readers that have the same one. `places` returns the unusual
+    places at which jobs' groups may be.
 
     A job's processes and threads include the batch system's own processes in the job's control groups. Memory
     of a job without control groups is the sum over its processes, in which a shared page counts once per

@@ -78,7 +78,7 @@ class SinkKeeper:
             self._spool = MessageSpool(self._max_bytes, self._directory)
         except (OSError, UnsafePathError) as error:
             log.error(
-                "cannot use the spool folder, documents wait in memory: %s", error, extra={"sink": self.name}
+                "cannot use the spool folder: documents wait in memory: %s", error, extra={"sink": self.name}
             )
         self._wake.set()
         self._thread.start()

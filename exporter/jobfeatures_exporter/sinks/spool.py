@@ -126,11 +126,11 @@ class MessageSpool:
             size = self._folder.write(number, format_spooled(message))
         except OSError as error:
             if not self._is_failing:  # once per outage
-                log.error("cannot write the spool folder, documents wait in memory: %s", error, extra=where)
+                log.error("cannot write the spool folder: documents wait in memory: %s", error, extra=where)
             self._is_failing = True
             return message
         if self._is_failing:
-            log.info("the spool folder can be written again, documents wait in it", extra=where)
+            log.info("the spool folder can be written again: unsent documents wait in it", extra=where)
         self._is_failing = False
         return size
 

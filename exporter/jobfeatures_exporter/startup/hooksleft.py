@@ -1,7 +1,7 @@
-"""Finds batch systems that are configured to run hooks in a folder, before a package is removed.
+"""Finds, before a package is removed, the batch systems still configured to run hooks from its folder.
 
-``python3 -m jobfeatures_exporter.startup.hooksleft FOLDER`` prints a line for each: its name, a tab, and why.
-A batch system that is here but cannot be queried is listed too, as its hooks are unknown.
+``python3 -m jobfeatures_exporter.startup.hooksleft FOLDER`` prints a line for each: its name, a tab, and the
+reason it is listed. A batch system that is here but cannot be queried is listed too: its hooks are unknown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jobfeatures_exporter.startup.hooksites import HOOK_SITES, MAX_BYTES, named_
 
 
 def systems_left(config: ExporterConfig, folder: str) -> Iterator[tuple[str, str]]:
-    """Yield each batch system that may run a file below `folder`, and the reason."""
+    """Yield batch systems that call hooks below `folder`, or whose hooks are unknown, and the reason."""
     for system in HOOK_SITES:
         if system not in config.polling.sources and not SYSTEMS[system].is_here(config.of_system(system)):
             continue

@@ -104,7 +104,7 @@ def start_evaluation(name: str, held: Sequence[Spooled], options: Options, by: S
 
 
 def combine_results(whole: Whole, parts: Sequence[CombinedResults], by: Sequence[str]) -> Values:
-    """Return the document on the whole log, made from the results of all sets of users."""
+    """Return the document on the whole log, with figures by the fields `by`, from the sets of users."""
     whole.join(parts)
     return make_document(whole, by)
 

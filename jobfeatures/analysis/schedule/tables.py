@@ -46,12 +46,16 @@ def make_tables(documents: Sequence[Values]) -> list[TextTable]:
 
 
 def format_comparison(comparison: Values) -> str:
-    """Return a comparison of logs as text: users' changes against the first log, and ratios of sums."""
+    """Return a comparison of logs as text, see `comparison_table`."""
     return _text(comparison_table(comparison))
 
 
 def comparison_table(comparison: Values) -> TextTable:
-    """Return a comparison of logs as a table: users' changes against the first log, and ratios of sums."""
+    """Return a comparison of logs with the first one as a table, with a column for each other log.
+
+    Its rows are how many users have a lower, equal or higher VEET than in the first log, and the ratio of
+    each sum to that of the first log.
+    """
     base, others = comparison["base"], comparison["others"]
     rows = [[f"against {shown_name(base)}", *(shown_name(each["log"]) for each in others)]]
     rows += [

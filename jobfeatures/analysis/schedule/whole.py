@@ -50,7 +50,10 @@ class Use(NamedTuple):
 
 
 class CombinedResults:
-    """Sums and lists of results over some chunks; a chunk is the jobs of some users."""
+    """Sums and lists of results over some chunks; a chunk is the jobs of some users.
+
+    `by` names fields (user, queue …), each of whose values gets figures of its own.
+    """
 
     def __init__(self, by: Iterable[str]) -> None:
         self.users: list[str] = []

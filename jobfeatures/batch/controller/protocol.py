@@ -153,7 +153,7 @@ def make_token(secret: bytes, node_name: str) -> str:
 
 
 def is_token(given: str, node_name: str, secrets: Iterable[bytes]) -> bool:
-    """Return whether a token is valid for this node under any of the secrets, in constant time."""
+    """Return whether the token `given` is valid for this node under any of the secrets, in constant time."""
     text = given.encode("utf-8", "replace")
     right = [hmac.compare_digest(text, make_token(each, node_name).encode("ascii")) for each in secrets]
     return any(right)

@@ -30,7 +30,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 
     Sample: ``JOB_ID=10 SGE_TASK_ID=undefined
     SGE_JOB_SPOOL_DIR=/var/spool/gridengine/execd/node1/active_jobs/10.1``. If that directory is unreadable,
-    only the job's id is known. Raises ParseError without a job id.
+    only the job's id is known, and `note` gets the reason. Raises ParseError without a job id.
     """
     del node_name  # the directory is this node's
     key = JobKey(NAME, job_id_of(environ))

@@ -30,7 +30,7 @@ DEFAULT_ACCOUNT = "sge"  # the account of jobs submitted without -A
 class Lines(Texts):
     """Parses the lines ``name=value`` of a file.
 
-    A name that occurs with two different values has no value, and is reported.
+    A name that occurs with two different values has no value, and is reported to `note`.
     """
 
     def __init__(self, text: str, *, source: str, note: Note) -> None:

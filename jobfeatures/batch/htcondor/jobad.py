@@ -222,9 +222,8 @@ def state_of(job: Fields) -> JobState:
 def end_of(job: Fields, state: JobState) -> int | None:
     """Return when a job's last run ended, or when a job that never ran was removed (epoch); None if unknown.
 
-    CompletionDate is 0 for a removed job. A job that had been held or evicted before it was removed
-    (LastJobStatus) left its machine then: its run's end is its start plus the time for which it had the
-    machine, if that time is known.
+    CompletionDate is 0 for a removed job. If it was held or idle until then (LastJobStatus), its
+    last run ended earlier: at its start plus the time for which it had a machine, if that is known.
     """
     if not state.is_finished and job.whole("JobStatus") != ENDED:
         return job.epoch("CompletionDate") if state is JobState.UNKNOWN else None

@@ -56,7 +56,7 @@ class LimitRules:
         return None if factor is None else f"{Decimal(factor.numerator) / factor.denominator:f}"
 
     def wall_limit(self, own: TimeLimit | None, queue: str | None) -> int | None:
-        """Return a job's wall limit on this node in seconds: its own, else its queue's; None if unknown."""
+        """Return a job's wall limit on this node in seconds: `own`, else that of `queue`; None if unknown."""
         limit = own or self.queues.get(queue or "", {}).get("RUNLIMIT")
         if limit is None or self.absolute is None:
             return None

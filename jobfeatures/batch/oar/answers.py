@@ -236,7 +236,7 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
     state, _ = state_of(job)
     resources = job.names("assigned_resources")
     if "Job_Id" not in job.asked and "id" in job.asked:
-        raise ParseError("this oarstat of OAR 3 does not print the resources of jobs", field="id")
+        raise ParseError("OAR 3 is not supported here: its oarstat prints no resources of jobs", field="id")
     job_id = parse_id(str(job.count("Job_Id")), "Job_Id")
     array, index = job_id if job_id in arrays else array_of(job.asked), job.count("array_index")
     wanted = str(dict.get(job.asked, "wanted_resources"))  # it counts as not taken: only types are of use

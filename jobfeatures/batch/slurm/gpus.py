@@ -69,7 +69,7 @@ def parse_gpu_list(text: str) -> tuple[str, ...]:
         else:
             found.update(dict.fromkeys(_expand(part)))
     if len(found) > MAX_CARDS:
-        raise ParseError("too many GPUs", text=text)
+        raise ParseError(f"more than {MAX_CARDS} GPUs", text=text)
     return tuple(found)
 
 

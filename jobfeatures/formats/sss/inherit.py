@@ -54,7 +54,9 @@ class _Budget:
     def take(self, scope: Scope) -> None:
         self._left -= 1 + len(scope.properties) + len(scope.requested) + len(scope.delivered)
         if self._left < 0:
-            raise ParseError("jobs have too many properties once they inherit the defaults", line=scope.line)
+            raise ParseError(
+                f"more than {MAX_INHERITED} inherited properties: divide the file", line=scope.line
+            )
 
 
 def resolve_job(job: SssJob, defaults: SssJob | None = None, budget: _Budget | None = None) -> SssJob:

@@ -140,9 +140,9 @@ class StatedValues:
         return extensions.exact_state(word, self.extended("state")) or state
 
     def has(self, name: str) -> int | None:
-        """Return the amount of what the job has of a property, as found by `actual`; None if it finds none.
+        """Return the value of a property that the job has; None if `actual` finds no such property.
 
-        The amount is in bytes, in seconds, or a plain number.
+        It is in bytes, in seconds, or a plain number.
         """
         found = self.actual(name)
         return None if found is None else whole(found)

@@ -181,7 +181,7 @@ class Survey:
         return self._has_cpu and not self._has_wall
 
     def add(self, jobs: SwfRow) -> None:
-        """Include the next jobs, given as columns."""
+        """Include the next jobs; each field of `jobs` is a sequence with one value per job."""
         submits, ends = (
             [each for each in times if each is not None] for times in (jobs.submit_secs, jobs.end_secs)
         )

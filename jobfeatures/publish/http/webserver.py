@@ -54,7 +54,7 @@ class Listener(Protocol):
         """Return the answer to a request. Raises Refused to refuse it."""
 
     def close(self) -> None:
-        """Release the listener's resources: no further request comes."""
+        """Release the listener's resources; called once, after its last request."""
 
 
 def make_server(

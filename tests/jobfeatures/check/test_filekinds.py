@@ -93,8 +93,8 @@ def test_what_a_file_is_shows_by_its_beginning(file, capsys, text, said):
     ("text", "said"),
     [
         (SACCT, "is a log of kind sacct, which only jobfeatures convert can read"),
-        ("hello\n", "is no log of a known kind: name it by --as"),
-        ("", "is empty, so its kind is unknown: name it by --as"),
+        ("hello\n", "is not recognised as a log: if you know its kind, give it with --as"),
+        ("", "is empty, so its kind is unknown: give it with --as"),
     ],
 )
 def test_what_no_check_is_for_is_not_said_to_be_good(file, capsys, text, said):
@@ -105,7 +105,7 @@ def test_what_no_check_is_for_is_not_said_to_be_good(file, capsys, text, said):
 
 def test_standard_input_has_to_be_named(capsys):
     assert main(["check", "-"]) == 2
-    assert capsys.readouterr().err == "jobfeatures: standard input: name its kind by --as\n"
+    assert capsys.readouterr().err == "jobfeatures: standard input: give its kind with --as\n"
 
 
 def test_directories_and_files_are_checked_together_and_the_worst_counts(file, tmp_path, capsys):

@@ -253,9 +253,9 @@ def test_what_is_no_file_is_written_as_it_is(swf):
 @pytest.mark.parametrize(
     ("content", "words", "said"),
     [
-        (b"hello\n", [], "is no log of a known kind"),
-        (b"", [], "is empty, so its kind is unknown: name it by --from"),
-        (b"\x1f\x8b\x00", [], "is no log of a known kind"),
+        (b"hello\n", [], "is not recognised as a log"),
+        (b"", [], "is empty, so its kind is unknown: give it with --from"),
+        (b"\x1f\x8b\x00", [], "is not recognised as a log"),
         (SWF.encode(), ["--to", "swf", "--from", "sonar", "--strict"], "in"),
     ],
 )
@@ -277,7 +277,7 @@ def test_names_that_lead_nowhere_are_said(swf, tmp_path, capsys):
     for words in (
         "absent: cannot read",
         "absent/out.swf: cannot write",
-        "name it by --to",
+        "give it with --to",
         "no such zone",
         "broken.swf.gz",
     ):

@@ -212,7 +212,7 @@ def test_a_share_of_nothing_is_an_error(log, capsys):
 
 
 def test_a_file_whose_kind_neither_content_nor_name_tells_is_not_guessed(log, tmp_path, capsys):
-    for text, words in (("", "is empty"), ("hello\n", "is no log of a known kind")):
+    for text, words in (("", "is empty"), ("hello\n", "is not recognised as a log")):
         (tmp_path / "file").write_text(text)
         assert main(["schedule", str(tmp_path / "file")]) == 2
         assert words in capsys.readouterr().err

@@ -37,7 +37,7 @@ MAX_READINGS = 4096  # waiting for attribution
 class DriverReader(SteadyReader):
     """Reads the cards of one driver in a thread; any thread may read `latest`, which has samples by UUID.
 
-    After a failure, the driver is created again.
+    `make` creates the driver, and creates it again after a failure.
     """
 
     kind = "driver"

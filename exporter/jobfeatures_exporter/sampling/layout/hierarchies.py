@@ -131,7 +131,7 @@ def match_path(path: str, places: Places = ORDINARY) -> Membership | None:
     """Return the batch job that a control group's path belongs to; None if it belongs to no job.
 
     The path is relative to the hierarchy's root. Only its start is trusted: users may create groups of any
-    name below groups delegated to them.
+    name below groups delegated to them. `places` are the unusual places at which jobs' groups may be.
     """
     path = path.removesuffix(_DELETED)
     for hierarchy in BATCH_HIERARCHIES:
@@ -216,7 +216,7 @@ def parse_process_cgroup(text: str, places: Places = ORDINARY) -> Membership | U
     `text` is that of /proc/PID/cgroup, with lines ``ID:CONTROLLERS:PATH``, see cgroups(7). On v1 lines may
     disagree: a batch system's own process may be in the job's freezer group only. The first line that names a
     job's step takes precedence, then the first that names a job, then a container, then a service or session.
-    Never raises.
+    `places` are the unusual places at which jobs' groups may be. Never raises.
     """
     job: Membership | None = None
     unit: UnitKey | None = None

@@ -24,7 +24,7 @@ PDU = "pdu"  # the best other source, times the configured factor for losses bet
 
 
 class PowerReader(SteadyReader):
-    """Reads one power sensor at intervals, in a thread."""
+    """Reads a power sensor at intervals, in a thread; `make` finds it, and returns what tells its watts."""
 
     kind = "sensor of power"
 

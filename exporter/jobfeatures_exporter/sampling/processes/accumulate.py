@@ -136,7 +136,7 @@ class Accumulator(Generic[Key, Record, Totals]):
         *,
         brings_life: Callable[[Key, Key | None], bool] = lambda _last, _now: True,
     ) -> None:
-        """Start empty. `own` returns a process's own figures (or none), `children` those of its children."""
+        """Start empty. `own` returns a process's own figures, `children` its children's; `make` a total."""
         self._processes: Mapping[int, Record] = {}
         self._keys: Mapping[int, Key] = {}
         self._own, self._children = own, children
@@ -157,7 +157,7 @@ class Accumulator(Generic[Key, Record, Totals]):
 
         A process without a key is followed but not counted. A key without processes is forgotten unless it is
         in `kept`. The totals are valid until the next call; until then the caller must not modify its
-        arguments. A total that has not grown is the same object as before.
+        arguments. A total that has not grown is the object that the last call returned.
         """
         gone = [(each, self._figures(each.process)) for each in self._gone(processes)]
         have_same_keys = keys == self._keys

@@ -138,9 +138,8 @@ class Attributor:
                 self._named.add(owner)
                 self._unreadable.count("job_number_taken")
                 log.warning(
-                    "a control group below %s is ignored, as its number is that of another job, "
-                    "%s; if it is of "
-                    "another cluster, set batch.cgroup_parents",
+                    "a control group below %s is ignored: its job number, %s, is that of another job; "
+                    "if it is of another cluster, set batch.cgroup_parents",
                     *(each.parent, each.name),
                 )
 
@@ -151,7 +150,8 @@ class Attributor:
                 self._named.add(owner_of(each))
                 self._unreadable.count("job_number_taken")
                 log.warning(
-                    "a control group below %s is ignored, as its %s is that of another job, %s: %s",
+                    "a control group below %s is ignored: its %s, %s, is also that of another job, "
+                    "whose control group lies elsewhere: %s",
                     *(each.parent or "the ordinary place", each.alias.field, each.name, each.alias.remedy),
                 )
 

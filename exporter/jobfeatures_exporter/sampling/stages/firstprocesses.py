@@ -16,7 +16,7 @@ AGAIN_SAMPLES = 16
 
 
 class Awaited(NamedTuple):
-    """The processes to wait for, and the control groups to read when one ends.
+    """The processes whose end to wait for, and the control groups to read when one ends.
 
     `directories` are the control groups of all jobs. `by_pid` has the first processes of jobs, each with the
     groups that may be removed when it ends.
@@ -38,7 +38,7 @@ class FirstProcesses:
         self._read: Mapping[JobKey, Sequence[ProcessSample]] = {}  # the job's processes when these were found
 
     def find(self, listed: ListedGroups, read: ProcessesRead, found: Attributed) -> Awaited | None:
-        """Return the processes to wait for from now on, with their groups; None: the same as before."""
+        """Return the processes whose end to wait for from now on; None: those that the last call returned."""
         self._samples += 1
         if not (read.are_all or found.members or listed.groups.have_changed):
             return None

@@ -124,11 +124,11 @@ class GroupReading(NamedTuple):
 
 
 class JobReading(NamedTuple):
-    """What was read of one job at a sample; the same object as before if the job has used no CPU since.
+    """What was read of one job at a sample; of an earlier sample if nothing of it has run since (`is_still`).
 
     `memory` is that of its groups, else the sum over its processes. `steps` has the groups of each step.
     `has_lost` says that a group below the job's was removed before it was read, `hides_processes` that its
-    processes are in another PID namespace, `is_still` that the job has used no CPU time.
+    processes are in another PID namespace.
     """
 
     groups: Sequence[GroupReading] = ()

@@ -72,9 +72,15 @@ class YamlFile:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = 0 if mark is None else mark.line + 1
-            raise ParseError(f"is not YAML: {error.problem}", source=self._source, line=line) from None
+            problem = str(error.problem)
+            if problem.startswith("but "):  # it goes on with the sentence of its context
+                problem = f"{error.context}, {problem}"
+            raise ParseError(f"is not YAML: {problem}", source=self._source, line=line) from None
         except (yaml.YAMLError, ValueError, OverflowError) as error:  # "\UFFFFFFFF" is no character
-            raise ParseError(f"is not YAML: {str(error).splitlines()[0]}", source=self._source) from None
+            position = getattr(error, "position", None)  # of a character that YAML does not allow
+            line = 0 if position is None else text.count("\n", 0, position) + 1
+            reason = str(error).splitlines()[0]
+            raise ParseError(f"is not YAML: {reason}", source=self._source, line=line) from None
         return root
 
     def _value(self, node: yaml.Node | None, kind: Kind, key: str) -> Any:

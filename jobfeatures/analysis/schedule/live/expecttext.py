@@ -263,7 +263,7 @@ def _who(user: str | None) -> str:
 
 
 def make_document(found: Expectation, notes: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return an expectation as values for JSON, where None means unknown or not applicable."""
+    """Return an expectation and `notes` as values for JSON; None means unknown or not applicable."""
     facts, reported = found.facts, found.asked.reported
     late = found.late_secs
     return {

@@ -50,7 +50,7 @@ class JobFacts(NamedTuple):
     def runtime_secs(self) -> Number:
         """Return for how many seconds an ended job ran.
 
-        `UNKNOWN` or `IMPOSSIBLE` if no such number is known.
+        Returns `UNKNOWN` if its start or end is unknown, and `IMPOSSIBLE` if the result would be negative.
         """
         return compute_runtime(self.start_secs, self.end_secs, self.suspended_secs)
 

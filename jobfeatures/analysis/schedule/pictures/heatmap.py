@@ -61,7 +61,7 @@ class Grid(NamedTuple):
 
 
 def make_marks(schedule: Schedule) -> Marks:
-    """Return the marks of the jobs that ended after their expected end, user by user."""
+    """Return a mark for each job that ended after its expected end, grouped by user."""
     chosen = schedule.chosen
     late = np.flatnonzero(schedule.tardiness > 0)
     return Marks(

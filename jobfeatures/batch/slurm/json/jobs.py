@@ -57,7 +57,7 @@ def parse_json_jobs(
 
 def _cut(job: Job, source: str) -> Rejected:
     reason = (
-        f"the list of array tasks is cut off: counted as {job.tasks}, there are more (job {job.key.job_id})"
+        f"the list of array tasks is cut off: {job.tasks} are counted, there are more (job {job.key.job_id})"
     )
     return Rejected(source, reason, field="array_task_string", text=job.array_task_id or "")
 

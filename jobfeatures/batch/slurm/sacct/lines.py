@@ -62,7 +62,7 @@ class Rows:
         self._mendable = free[0] if len(free) == 1 else None
 
     def batches(self) -> Iterator[tuple[Sequence[int], Sequence[Sequence[str]]]]:
-        """Yield, for each batch of rows, their line numbers and their columns. The header is line 1."""
+        """Yield, for each batch of rows, line numbers (the header has 1) and a list of texts per column."""
         number = 2
         kept: list[tuple[int, str]] = []
         while True:

@@ -145,7 +145,7 @@ class _Column:
 
 
 class RecordConverter:
-    """Converts rows of sacct, given as columns of texts, to records of jobs and steps; caches results."""
+    """Converts rows of sacct, a list of texts per column, to records of jobs and steps; caches results."""
 
     def __init__(
         self,

@@ -125,7 +125,7 @@ def test_a_number_that_only_another_job_s_batch_system_confirms_does_not_count_a
         assert snapshot.claims == set()
     assert (
         caplog.text.count(
-            "a control group below /a.slice/b.slice is ignored, as its number is that of another job, 4"
+            "a control group below /a.slice/b.slice is ignored: its job number, 4, is that of another job; "
         )
         == 1
     )
@@ -143,4 +143,9 @@ def test_of_two_slots_of_one_name_one_counts_and_the_other_is_named_once(host, m
     [(found, *more)] = seconds(snapshot).values()
     assert (found, *more) in {(10.0, 1, NAMES[HEX]), (20.0, 1, NAMES[OTHER])}
     assert snapshot.unreadable == {"job_number_taken": 1}
-    assert caplog.text.count("its slot is that of another job, slot1_1@h: ") == 1
+    assert (
+        caplog.text.count(
+            "its slot, slot1_1@h, is also that of another job, whose control group lies elsewhere: "
+        )
+        == 1
+    )

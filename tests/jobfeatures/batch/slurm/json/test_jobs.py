@@ -352,7 +352,7 @@ def test_an_array_whose_list_of_tasks_is_cut_stays_and_it_is_said(tasks, counted
     )
     assert {key.job_id: job.tasks for key, job in table.jobs.items()} == {"7": counted, "8": 3}
     assert [each.field for each in table.rejected] == ["array_task_string"]
-    assert f"counted as {counted}, there are more (job 7)" in table.rejected[0].reason
+    assert f"{counted} are counted, there are more (job 7)" in table.rejected[0].reason
     assert table.complete, "no job is missing"
 
 
