@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # not needed on most nodes
 
 
 class LimitEnd(NamedTuple):
-    """When the limits of a job end it; None: unknown or unlimited.
+    """When the limits of a job end it; a field is None if unknown or unlimited.
 
     `wall_end_secs` is the Unix time at which its wall limit is reached, `cpu_remaining_secs` the number of
     seconds until its CPU limit is reached.

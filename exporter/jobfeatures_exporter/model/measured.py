@@ -29,7 +29,7 @@ class OpenFiles(NamedTuple):
 
 
 class MemoryBytes(NamedTuple):
-    """Memory of a job or step in bytes, by component; None: unknown, for limits also unlimited.
+    """Memory of a job or step in bytes, by component; a field is None if unknown, for limits also unlimited.
 
     A component means the same on cgroup v1, on v2 and as a sum over processes. `file` is page cache, `sock`
     buffers of sockets, `charged` what counts against the limit, and `reclaimable` the page cache in

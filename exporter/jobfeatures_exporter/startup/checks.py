@@ -37,7 +37,7 @@ def check(config: ExporterConfig) -> None:
 
 
 def other_listeners(config: ExporterConfig) -> dict[str, str | None]:
-    """Return the addresses of the listeners for features and Sonar's documents; None: not configured."""
+    """Return the addresses of the listeners for features and Sonar's documents; None if not configured."""
     return {FEATURES: config.shared.site.served.listen_address, SONAR: config.ingest.listen}
 
 

@@ -60,7 +60,7 @@ class JobIdentity:
 
 @dataclass(frozen=True, slots=True)
 class GpuView:
-    """What a job uses of one GPU; None: unknown.
+    """What a job uses of one GPU; a field is None if unknown.
 
     `share` is the part (0 to 1) of the time in which the GPU works for the job, `busy_share` the part in
     which it works for anybody. `part` is how much of the GPU belongs to the job: 1 ÷ the number of jobs to
@@ -78,7 +78,7 @@ class GpuView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """What is shown of one job; None: unknown. Sizes are in bytes, durations in seconds.
+    """What is shown of one job; a field is None if unknown. Sizes are in bytes, durations in seconds.
 
     `uncharged` is memory in huge pages that no limit counts, and `limit_metric` the metric of `memory_limit`.
     `left_secs` is the time until the first limit or deadline, and `left_basis` which one it is;

@@ -68,7 +68,7 @@ class WasteSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """What is shown of the node as a whole, and of its jobs; None: unknown.
+    """What is shown of the node as a whole, and of its jobs; a field is None if unknown.
 
     `jobs` may be limited to the largest; `count` is the number of all, `running` that of running ones.
     `leftovers` are ended jobs with processes left, `groupless` counts jobs whose control group is not found.

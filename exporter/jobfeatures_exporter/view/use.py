@@ -43,7 +43,7 @@ class GpuUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUse:
-    """What a job was allocated and used on one node; None: unknown.
+    """What a job was allocated and used on one node; a field is None if unknown.
 
     `allocated_memory` is the kernel's limit, else the batch system's allocation. `memory_peak` is without
     page cache, `charged_peak` with it. `stalled_secs` is the time by resource in which some task waited for
@@ -116,7 +116,7 @@ class _Sum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobUse:
-    """What a job was allocated and used in one execution, on all its nodes; None: unknown.
+    """What a job was allocated and used in one execution, on all its nodes; a field is None if unknown.
 
     `info` has descriptive labels such as user and account. Times are in Unix time: `end_secs` is None while
     it runs, and `seen_until_secs` is that of the last sample. `wall_limit_secs` is +Inf if unlimited. `notes`

@@ -16,7 +16,7 @@ IDLE_FROM_CPUS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class WasteNow:
-    """What a job is allocated but does not use now; None: unknown.
+    """What a job is allocated but does not use now; a field is None if unknown.
 
     `idle_cpus` and `idle_gpus` may be fractions. `share` is the largest of these wastes as a part (0 to 1) of
     what the node has.

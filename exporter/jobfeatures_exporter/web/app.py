@@ -66,7 +66,7 @@ class RenderedPage(NamedTuple):
 
 
 def make_page(text: str | None, asked: AskedPage) -> RenderedPage:
-    """Return a rendered page with the HTML `text`; None: the 404 page that says that the job is unknown."""
+    """Return a rendered page with the HTML `text`; if that is None, the 404 page on an unknown job."""
     status = 200
     if text is None:
         from jobfeatures_exporter.web.pages.job import render_unknown

@@ -25,7 +25,7 @@ class AskedPage(NamedTuple):
     find: str = ""  # a job or user to search for in the cluster
 
     def address(self, *, view: str | None = None, sort: str | None = None) -> str:
-        """Return the relative URL of the front page with another `view` or `sort`; None: as on this page."""
+        """Return the relative URL of the front page with another `view` or `sort` (None: as on this page)."""
         shown, order = self.view if view is None else view, self.sort if sort is None else sort
         parts = [f"view={shown}"] * bool(shown) + [f"sort={order}"] * bool(order)
         return f"./{'?' if parts else ''}{'&'.join(parts)}"

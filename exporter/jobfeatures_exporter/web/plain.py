@@ -45,7 +45,7 @@ class PlainRequest(NamedTuple):
 
 
 def parse_request(data: bytes, header_bytes: int) -> PlainRequest | None:
-    """Return the request in `data` if it has a scraper's simple form; None: aiohttp has to parse it.
+    """Return the request in `data` if it has a scraper's simple form; None if aiohttp has to parse it.
 
     A request's head may have at most `header_bytes`.
     """

@@ -178,7 +178,7 @@ def _number(text: str, field: str) -> float | None:
 
 
 def parse_all_reservations(lines: Iterable[str], *, taken_at_secs: float) -> Reservations:
-    """Parse ``scontrol -o show reservation``; a record is rejected if its name contains `` Flags=``."""
+    """Parse ``scontrol -o show reservation``; records with text like `` Flags=`` in the name are rejected."""
     records = [line for line in lines if line.startswith("ReservationName=")]
     return make_reservations(_reservation, records, source=RESERVATION_SOURCE, taken_at_secs=taken_at_secs)
 

@@ -14,7 +14,7 @@ _NO_MEMORY = MemoryBytes()
 
 
 class GroupFigures(NamedTuple):
-    """What was read from a job's control group; None: not provided by the kernel, or unreadable.
+    """What was read from a job's control group; a field is None if not provided by the kernel, or unreadable.
 
     `cpus` has the numbers of the CPUs of its cpuset. `counters` has no key for a counter that the kernel does
     not provide.

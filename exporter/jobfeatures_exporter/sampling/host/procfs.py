@@ -101,7 +101,7 @@ def parse_entities(text: str) -> tuple[int, int]:
 
 
 def parse_oom_kills(text: str) -> int | None:
-    """Return the count of OOM kills since boot in /proc/vmstat, ``oom_kill 7``; None: not reported."""
+    """Return the count of OOM kills since boot in /proc/vmstat, ``oom_kill 7``; None if not reported."""
     match = _OOM_KILLS.search(f"\n{text}\n")
     return None if match is None else int(match[1])
 
@@ -170,7 +170,7 @@ def read_node(
 
 
 def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
-    """Return how many processes the OOM killer has killed on the node since boot; None: unknown."""
+    """Return how many processes the OOM killer has killed on the node since boot; None if unknown."""
     text = unreadable.tried("node_vmstat", read_text, f"{procfs}/vmstat")
     return None if text is None else parse_oom_kills(text)
 

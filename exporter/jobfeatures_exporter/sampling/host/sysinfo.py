@@ -55,7 +55,7 @@ class CpuLayout(NamedTuple):
 
 
 def compute_layout(processors: Iterable[Processor]) -> CpuLayout | None:
-    """Return the node's layout, as if each socket and core were like the largest; None: no processors."""
+    """Return the node's layout, as if each socket and core were like the largest; None without processors."""
     threads = Counter((each.package, each.core) for each in processors)
     if not threads:
         return None

@@ -141,7 +141,7 @@ def match_path(path: str, places: Places = ORDINARY) -> Membership | None:
 
 
 def find_parent(path: str) -> str | None:
-    """Return the parent of the first group on a path whose name looks like a job's; None: there is none.
+    """Return the parent of the first group on a path whose name looks like a job's; None if there is none.
 
     A name alone proves nothing.
     """
@@ -211,7 +211,7 @@ def layouts_at(path: str, names: Iterable[str]) -> list[tuple[BatchHierarchy, La
 
 @lru_cache(MAX_REMEMBERED)
 def parse_process_cgroup(text: str, places: Places = ORDINARY) -> Membership | UnitKey | None:
-    """Return the job, else the container, service or session, that a process belongs to; None: to none.
+    """Return the job, else the container, service or session, that a process belongs to; None if to none.
 
     `text` is that of /proc/PID/cgroup, with lines ``ID:CONTROLLERS:PATH``, see cgroups(7). On v1 lines may
     disagree: a batch system's own process may be in the job's freezer group only. The first line that names a
@@ -243,7 +243,7 @@ def is_removed(text: str) -> bool:
 
 
 def match_unit(path: str) -> UnitKey | None:
-    """Return the container, service or user session that a control group's path belongs to; None: to none.
+    """Return the container, service or user session that a control group's path belongs to; None if to none.
 
     Source: systemd.unit(5), systemd.slice(5), user@.service(5), and groups made by container runtimes. Slices
     are skipped; the first unit below them, which only root can create, decides. Everything below

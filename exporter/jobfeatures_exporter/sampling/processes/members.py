@@ -218,7 +218,7 @@ def _next_gap(known: _Known, pid: int) -> int:
 
 
 def find_unmapped(procfs: str) -> int | None:
-    """Return the uid that stands for users whom our user namespace does not map; None: it maps all.
+    """Return the uid that stands for users whom our user namespace does not map; None if it maps all.
 
     Source: user_namespaces(7), ``/proc/sys/kernel/overflowuid``.
     """

@@ -28,7 +28,7 @@ class GroupNamespace:
     """Turns the paths in a /proc/PID/cgroup into paths from the hierarchy's root."""
 
     def __init__(self, root: str, unreadable: Unreadable, *, pid: int | None = None) -> None:
-        """Take the mount point of control groups, and the exporter's pid; None: this process."""
+        """Take the mount point of control groups, and the exporter's pid (None: this process's)."""
         self._root = root
         self._unreadable = unreadable
         self._pid = os.getpid() if pid is None else pid

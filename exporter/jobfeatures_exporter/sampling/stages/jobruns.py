@@ -107,7 +107,7 @@ class JobRuns:
 def find_uid(
     groups: Sequence[GroupReading], processes: Sequence[ProcessSample], owners: Owners
 ) -> int | None:
-    """Return a job's uid: from its groups' paths if they agree, else from its processes; None: unknown."""
+    """Return a job's uid: from its groups' paths if they agree, else from its processes; None if unknown."""
     uids = path_uids(groups)
     if len(uids) == 1 and (uid := uids.pop()) is not None:
         return uid

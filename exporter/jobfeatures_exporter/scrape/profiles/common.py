@@ -124,7 +124,7 @@ def is_unlimited(memory: MemoryBytes) -> bool:
 
 
 def page_cache(memory: MemoryBytes) -> int | None:
-    """Return the bytes of page cache as the kernel counts it for a group, shmem included; None: unknown."""
+    """Return the bytes of page cache as the kernel counts it for a group, shmem included; None if unknown."""
     return None if memory.file is None or memory.shmem is None else memory.file + memory.shmem
 
 

@@ -112,7 +112,7 @@ def note(*content: Child) -> Html:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A table cell; `order` is its sort key: a number, or text; None: its content."""
+    """A table cell; `order` is its sort key, a number or text (None: its content)."""
 
     content: Child
     order: float | str | None = None
