@@ -75,6 +75,7 @@ INNER = {
     "jobfeatures.batch.slurm.fields:split_closed": "jobfeatures.batch.slurm.queue:parse_queue",
     "jobfeatures.batch.slurm.fields:split_open": "jobfeatures.batch.slurm.sacct.records:parse_accounting",
     "jobfeatures.formats.swf.header:parse_date": "jobfeatures.formats.swf.check:check_log",
+    "jobfeatures.formats.swf.header:parse_later_comment": "jobfeatures.formats.swf.records:read_records",
 }
 
 # Values of arguments besides the text, by their names.
@@ -113,6 +114,8 @@ ARGUMENTS: Mapping[str, object] = {
     "what": "tasks of an array",
     "tags": ("qhost", "job_info", "detailed_job_info", "unknown_jobs"),
     "about": "hosts",
+    "names": ("Prolog", "Epilog"),
+    "between": "=",
 }
 CONTEXT = QueryContext(now_secs=1_795_266_100.0, node_name="lab1", rules=LimitRules(node_name="lab1"))
 

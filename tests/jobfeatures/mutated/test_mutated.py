@@ -72,7 +72,7 @@ def _pbs(name: str, job: str) -> Log:
     return Log(
         "pbs", {"stamp": stamp, **pairs}, join, PBS, separators=(" ", "=", ";", '"'),
         governs=frozenset({"Exit_status"}), named=True,
-        aliases={"stamp": "line of accounting"}, partial=frozenset({"exec_vnode"}),
+        aliases={"stamp": "DATE;TYPE;ID;FIELDS"}, partial=frozenset({"exec_vnode"}),
     )  # fmt: skip
 
 
