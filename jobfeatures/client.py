@@ -173,13 +173,13 @@ class Features:
         """Return how long the job may still run from `now` (epoch seconds) on.
 
         There are three limits. wall_limit: until jobstart_secs + wall_limit_secs, but at most
-        wall_limit_secs, whatever the clock says. cpu_limit: until cpu_limit_secs is used up, with all
-        allocated processors busy from now on; a limit that is published only in normalized seconds is divided
-        by cpufactor_lrms (the draft of 2014). The CPU time used so far is `used_cpu_secs`, or else that of
-        the job's control group, or else that of this session's processes in /proc; or else all processors are
-        assumed to have been busy since the start, the worst case. shutdown: the earlier of shutdowntime and
-        shutdowntime_job. Raises FeaturesUnreachableError if a value could not be queried: that is not the
-        same as no limit.
+        wall_limit_secs, whatever the clock says: a note tells a start in the future. cpu_limit: until
+        cpu_limit_secs is used up, with all allocated processors busy from now on; a limit that is published
+        only in normalized seconds is divided by cpufactor_lrms (the draft of 2014). The CPU time used so far
+        is `used_cpu_secs`, or else that of the job's control group, or else that of this session's processes
+        in /proc; or else all processors are assumed to have been busy since the start, the worst case.
+        shutdown: the earlier of shutdowntime and shutdowntime_job. Raises FeaturesUnreachableError if a value
+        could not be queried: that is not the same as no limit.
         """
         notes = []
         details = {}
@@ -188,6 +188,8 @@ class Features:
         limit = self._limit("wall_limit_secs", notes, details)
         if start is not None and limit is not None:
             bases["wall_limit"] = min(limit, start + limit - now)  # clocks differ: start may be after now
+            if start - now > CLOCK_SKEW_SECS:
+                notes.append(f"jobstart_secs: {start} is in the future: less may be left than it seems")
         elif limit is not None:
             notes.append("wall_limit_secs: cannot be used without jobstart_secs")
         limit = self._limit("cpu_limit_secs", notes, details)

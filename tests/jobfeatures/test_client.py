@@ -424,6 +424,17 @@ def test_numbers_as_sites_write_them_are_understood(features: Features, job: Pat
     assert features.remaining(NOW).seconds == 3600
 
 
+def test_a_start_that_is_far_in_the_future_is_told(features: Features, job: Path) -> None:
+    fill(
+        job, jobstart_secs=NOW + 300, wall_limit_secs=3600
+    )  # clocks of a server and its nodes differ so much
+    assert features.remaining(NOW).notes == ()
+    fill(job, jobstart_secs=NOW + 301)
+    left = features.remaining(NOW)
+    assert left.seconds == 3600
+    assert left.notes == (f"jobstart_secs: {NOW + 301} is in the future: less may be left than it seems",)
+
+
 def test_a_limit_without_a_start_says_so(features: Features, job: Path) -> None:
     fill(job, wall_limit_secs=3600)
     left = features.remaining(NOW)
