@@ -27,7 +27,7 @@ from jobfeatures.system.privatefile import opened
 
 CPUINFO = "/proc/cpuinfo"
 CPU_FOLDER = "/sys/devices/system/cpu"
-_MODEL = re.compile(r"^(?:model name|cpu model|cpu)\s*: *(.*?)\s*$", re.MULTILINE | re.IGNORECASE)
+_MODEL = re.compile(r"^(?:model name|cpu model|cpu)[ \t]*:(.*)", re.MULTILINE | re.IGNORECASE)
 _MACHINE_KEYS = (keys.TOTAL_CPU, keys.HS06, keys.HS23, keys.GRACE_SECS, keys.JOBSLOTS, keys.SHUTDOWN_COMMAND)
 
 
@@ -41,7 +41,7 @@ class Cores(NamedTuple):
 def parse_cpu_model(text: str) -> str | None:
     """Return the first CPU model in /proc/cpuinfo: ``model name : AMD EPYC 7763 64-Core Processor``."""
     match = _MODEL.search(text)
-    return match[1] if match and match[1] else None
+    return (match[1].strip() or None) if match else None
 
 
 def read_cpu_model(path: str = CPUINFO) -> str | None:
