@@ -145,6 +145,10 @@ VALUES: dict[str, tuple[bytes, ...]] = {
         b"; StartTime: Mon Sep 23 14:00:31 CEST 1996\n; EndTime:   Mon Sep 23 14:02:46 CEST 1996\n"
         b"1 0 5 60 4 -1 -1 4 60 -1 1 1 1 -1 1 -1 -1 -1\n"),
     ),
+    "jobfeatures.formats.swf.records:read_records": (
+        (b"; UnixStartTime: 843480031\n1 0 5 60 4 -1 -1 4 60 -1 1 1 1 -1 1 -1 -1 -1\n"
+        b"; Note: later\n; UnixStartTime: 843480031\n2 9 5 60 4 -1 -1 4 60 -1 1 1 1 -1 1 -1 -1 -1\n"),
+    ),
     "jobfeatures.formats.sss.requests.matching:parse_nodes": (b'[{"Node": "n1", "Processors": 4}]', b'{"Node": "n1"}\n{"Node": "n2"}'),
     "jobfeatures.jobs.jobrecords:parse_record": (format_record(JOB, reported_at_secs=1795.25).encode(),),
     "jobfeatures.system.basiccredentials:parse_basic": (b"Basic YWxpY2U6c2VjcmV0", b"basic YTo="),

@@ -71,6 +71,7 @@ class Header:
 
     source: str = ""
     comments: list[Comment] = field(default_factory=list)
+    time_zero: str | None = field(default=None, compare=False, repr=False)  # once it was told again
 
     def values(self, label: str) -> list[Comment]:
         """Return all comments that have this label."""
@@ -208,10 +209,14 @@ def parse_comment(line: str, header: Header, number: int = 0) -> None:
 
 def parse_later_comment(line: str, header: Header, number: int = 0) -> None:
     """Add a comment line that stands behind jobs. Raises ParseError if another log begins with it."""
-    before = header.value("UnixStartTime")
     parse_comment(line, header, number)
-    comment = header.value("UnixStartTime")
-    if before is not None and comment is not None and comment.value != before.value:
+    comment = header.comments[-1]
+    if comment.label != "UnixStartTime":
+        return
+    if header.time_zero is None:
+        earlier = (each for each in reversed(header.comments[:-1]) if each.label == comment.label)
+        header.time_zero = next(earlier, comment).value
+    if comment.value != header.time_zero:
         reason = "another log begins here, with a time zero of its own: each log needs its own file"
         raise ParseError(reason, source=header.source, line=number, field=comment.label, text=comment.value)
 

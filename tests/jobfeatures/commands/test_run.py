@@ -519,6 +519,7 @@ def test_a_clock_that_is_set_back_puts_it_off(quick: list[str], job: Path, tmp_p
         looked(tmp_path)
         replace(tmp_path / "passed", "4200")
         assert running.stdout.readline() == "SIGUSR1\n"
+        assert "is in the future: less may be left than it seems" in running.stderr.readline()
         assert int(running.stderr.readline().split()[1]) <= 400
         assert ended(running) == ("", 0)
 
