@@ -15,10 +15,11 @@ with neither.
 Usage: tests/labs/isolated.sh .venv/bin/python tests/benchmarks/bench_noise.py [--loads s,a,c] [--intervals 0,15,60]
     [--secs 120] [--rounds 5] [--source spool,scontrol] [--gaps 60]
 
-On v2 where the machine has v1: in User Mode Linux, without eBPF,
+On v2 where the machine has v1: in an emulated machine, with eBPF,
+    tests/labs/qemu/run.sh FOLDER bash -c 'cd CHECKOUT && .venv/bin/python …'
+or in User Mode Linux, without eBPF,
     UML_TIMEOUT=900 tests/labs/uml/run.sh -m 1G FOLDER bash -c 'cd CHECKOUT && .venv/bin/python …'
-or on its hierarchy without controllers, with eBPF,
-    tests/labs/isolated.sh bash -c 'mount --bind /sys/fs/cgroup/unified /sys/fs/cgroup && exec .venv/bin/python …'
+(The machine's own hierarchy without controllers tells nothing: where nothing counts memory, all processes are read.)
 """
 
 from __future__ import annotations
