@@ -44,7 +44,7 @@ from bench_scrape import LOADS, Exporter, control_groups, free_port, herd
 GROUPS = Path("/sys/fs/cgroup")
 BPF_STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
 GAP_USECS = 20
-SETTLE_SECS = 10.0  # after a start
+SETTLE_SECS = 50.0  # after a start: it takes some samples until it is known which processes end with a job
 SCONTROL = """#!/bin/sh
 # No job is known: the questions cost the same.
 echo "No jobs in the system"
