@@ -52,7 +52,8 @@ done
 # ---------------------------------------------------------------- the cell
 arch=$(/usr/share/gridengine/util/arch)
 mkdir -p "$L"/{bin,lib,utilbin,run,default/common,spool/{qmaster/job_scripts,execd}}
-chmod 755 "$(dirname "$L")" "$L"
+[ -k "$(dirname "$L")" ] || chmod 755 "$(dirname "$L")" # /tmp stays as it is
+chmod 755 "$L"
 for d in bin lib utilbin; do ln -sfn /usr/lib/gridengine "$L/$d/$arch"; done
 for d in util mpi scripts; do ln -sfn "/usr/share/gridengine/$d" "$L/$d"; done
 C=$L/default/common

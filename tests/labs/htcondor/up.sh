@@ -31,7 +31,8 @@ fi
 [ ! -d "$L" ] || "$here/down.sh"
 folder=$("$here/../suites/folder.sh" trixie htcondor openssh-server strace gcc libc6-dev stress-ng prometheus)
 mkdir -p "$L"/{upper,work,root}
-chmod 755 "$(dirname "$L")" "$L" "$L/upper"
+[ -k "$(dirname "$L")" ] || chmod 755 "$(dirname "$L")" # /tmp stays as it is
+chmod 755 "$L" "$L/upper"
 
 # --- what the node has of its own
 u=$L/upper

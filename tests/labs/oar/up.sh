@@ -49,7 +49,8 @@ for user in $OAR_LAB_USERS; do
   id "${user%%:*}" >/dev/null 2>&1 || useradd -m -s /bin/bash -u "${user##*:}" "${user%%:*}" || id "${user%%:*}" # which another lab has made meanwhile
 done
 mkdir -p "$L"/{etc,log,run,db,node,scratch,hooks} /run/sshd
-chmod 755 "$(dirname "$L")" "$L" "$L"/{etc,hooks,node}
+[ -k "$(dirname "$L")" ] || chmod 755 "$(dirname "$L")" # /tmp stays as it is
+chmod 755 "$L" "$L"/{etc,hooks,node}
 chmod 1777 "$L"/{log,run,scratch} # root, oar and postgres write there
 touch "$L/log/oar.log"
 chown oar: "$L/log/oar.log"
