@@ -65,6 +65,11 @@ def read_records(
     preemption: Preemption | None = None
     try:
         start_secs = reader.header.start_secs()
+    except ParseError as error:
+        if strict:
+            raise
+        yield Rejected.from_error(error)
+    try:
         preemption = reader.header.preemption()
     except ParseError as error:
         if strict:

@@ -68,6 +68,18 @@ def test_a_header_that_cannot_be_read_is_rejected_once_and_the_jobs_live():
         read("; UnixStartTime: soon", LOG[-2], strict=True)
 
 
+def test_runs_of_a_swapped_job_are_joined_though_another_comment_cannot_be_read():
+    found = read(
+        "; UnixStartTime: soon",
+        "; Preemption: Double",
+        "1 0 5 30 1 -1 -1 1 -1 -1 1 1 -1 -1 -1 -1 -1 -1",
+        "1 0 5 10 1 -1 -1 1 -1 -1 2 1 -1 -1 -1 -1 -1 -1",
+        "1 -1 40 20 1 -1 -1 1 -1 -1 3 1 -1 -1 -1 -1 -1 -1",
+    )
+    assert [type(each) for each in found] == [Rejected, JobRecord]
+    assert (found[1].start_secs, found[1].suspended_secs, found[1].end_secs) == (5, 40, 75)
+
+
 def written(*records):
     lost = {}
     lines = list(write_records(records, lambda name, count=1: lost.update({name: lost.get(name, 0) + count})))
