@@ -219,7 +219,7 @@ class SamplingLoop:
     def _rest(self) -> None:
         """Wait until a sample is requested or due; meanwhile read what a removed group would lose.
 
-        That is each `sample.interval`, and less often while all jobs have slept since the last sample.
+        That is each `sample.interval`, and a third as often while all jobs have slept since the last sample.
         """
         interval_secs, pause_secs = self._board.config.sample_interval_secs, self._board.pause_secs
         is_pause = pause_secs > interval_secs
