@@ -4,6 +4,7 @@ Jobs stand in control groups as in bench_scrape.py. Both programs run at once, e
 CPU time, which has threads that have ended and children too; both are scraped at each interval, or by nobody.
 
 cpu ms          CPU time a minute by that group, and for BPF programs what the kernel counts (kernel.bpf_stats_enabled)
+in kernel       of the CPU time, what the kernel took for its answers: in any language the same questions cost that
 wakeups         voluntary switches a minute of all threads that are there at the end; those of children are not seen
 forks           children a minute, of the whole node: what else runs there counts too
 threads, MiB    at the end; resident memory
@@ -56,6 +57,7 @@ class Counts(NamedTuple):
 
     at_secs: float
     cpu_ms: float
+    kernel_ms: float
     bpf_ms: float
     wakeups: int
     forks: int
@@ -73,13 +75,14 @@ class Program:
         self.exporter.reconnect()
 
     def count(self) -> Counts:
-        return Counts(time.monotonic(), self._cpu_ms(), self._bpf_ms(), self._wakeups(), _forks())
+        return Counts(time.monotonic(), *self._cpu_ms(), self._bpf_ms(), self._wakeups(), _forks())
 
-    def _cpu_ms(self) -> float:
+    def _cpu_ms(self) -> tuple[float, float]:
         v1 = self._group / "cpuacct.usage"
         if v1.exists():
-            return int(v1.read_text()) / 1e6
-        return int((self._group / "cpu.stat").read_text().split()[1]) / 1e3
+            return int(v1.read_text()) / 1e6, int(v1.with_name("cpuacct.usage_sys").read_text()) / 1e6
+        values = dict(line.split() for line in (self._group / "cpu.stat").read_text().splitlines())
+        return int(values["usage_usec"]) / 1e3, int(values["system_usec"]) / 1e3
 
     def _bpf_ms(self) -> float:
         total = 0
@@ -171,6 +174,12 @@ def scrape_until(found: list[Program], end_secs: float, interval_secs: float) ->
         time.sleep(min(left, interval_secs or left))
 
 
+def total_ms(values: list[float]) -> float:
+    """Return CPU time with that of BPF programs, of a row of `Counts` without its first."""
+    cpu_ms, _, bpf_ms, *_ = values
+    return cpu_ms + bpf_ms
+
+
 def measure(name: str, source: str, intervals: list[float], secs: float, rounds: int) -> None:
     """Print a load's table: medians of the rounds."""
     load = LOADS[name]
@@ -182,9 +191,9 @@ def measure(name: str, source: str, intervals: list[float], secs: float, rounds:
         for each in found:
             each.exporter.scrape()
         print(f"\nload {name}, source {source}: {done}; processes by {found[0].exporter.reader}")
-        columns = ("cpu ms", "bpf ms", "wakeups", "forks")
+        columns = ("cpu ms", "in kernel", "bpf ms", "wakeups", "forks")
         print(
-            f"{'':32}" + "".join(f"{each:>9}" for each in columns) + f"{'threads':>9}{'MiB':>7}{'x cpu':>8}"
+            f"{'':32}" + "".join(f"{each:>10}" for each in columns) + f"{'threads':>9}{'MiB':>7}{'x cpu':>8}"
         )
         for interval_secs in intervals:
             rows: dict[str, list[list[float]]] = {each.name: [] for each in found}
@@ -200,14 +209,14 @@ def measure(name: str, source: str, intervals: list[float], secs: float, rounds:
             medians = {
                 each: [statistics.median(column) for column in zip(*rows[each], strict=True)] for each in rows
             }
-            base = sum(medians["node_exporter"][:2])
+            base = total_ms(medians["node_exporter"])
             words = f"scraped each {interval_secs:g} s" if interval_secs else "not scraped"
             for each in found:
                 values = medians[each.name]
                 print(
                     f"{each.name + ', ' + words:32}"
-                    + "".join(f"{value:9.1f}" for value in values)
-                    + f"{each.threads:9}{each.exporter.status('VmRSS'):7.1f}{sum(values[:2]) / base if base else float('nan'):8.2f}",
+                    + "".join(f"{value:10.1f}" for value in values)
+                    + f"{each.threads:9}{each.exporter.status('VmRSS'):7.1f}{total_ms(values) / base if base else float('nan'):8.2f}",
                     flush=True,
                 )
 
