@@ -213,7 +213,7 @@ def test_a_wrong_token_proves_nothing(rest, jobs, tmp_path):
     token.write_text("SLURM_JWT=e30.e30.c2ln\n")
     config = replace(rest["port"], own=replace(rest["port"].own, rest_token_file=str(token)))
     source = make_source(config, SystemClock(), None)
-    with pytest.raises(SourceError, match="HTTP status 401: check slurm.rest_token_file"):
+    with pytest.raises(SourceError, match=r"HTTP status 401: check slurm.rest_token_file"):
         source.poll_jobs({JobKey("slurm", jobs["plain"])})
 
 

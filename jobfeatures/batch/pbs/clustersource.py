@@ -58,7 +58,8 @@ class PbsCluster:
         answer = self._commands.ask("queue")
         rejected = list(answer.problems)
         broken: list[Rejected] = []
-        made = list(self._commands.make_jobs(answer, node_name=None, note=rejected.append, broken=broken))
+        make = self._commands.make_jobs
+        made = [*make(answer, node_name=None, now_secs=taken_at_secs, note=rejected.append, broken=broken)]
         self._cards = count_cards(answer.records.found.values())
         table = JobTable(
             source=self.name,

@@ -214,17 +214,19 @@ class QstatCommands:
         return Answer(records, gone, complaint)
 
     def make_jobs(
-        self, answer: Answer, *, node_name: str | None, note: Note, broken: list[Rejected]
+        self, answer: Answer, *, node_name: str | None, now_secs: float, note: Note, broken: list[Rejected]
     ) -> Iterator[Job]:
         """Yield the jobs in qstat's answer; append a Rejected to `broken` for one without an id or state.
 
-        CPUs, memory and GPUs are those on `node_name`; malformed values are reported to `note`.
+        CPUs, memory and GPUs are those on `node_name`; malformed values are reported to `note`. `now_secs` is
+        when qstat answered (epoch).
         """
         make = partial(
             make_job,
             batch_system=self.name,
             states=self._dialect.states,
             node_name=node_name,
+            now_secs=now_secs,
             note=note,
         )
         return parse_each(make, answer.records.found.values(), broken)

@@ -52,6 +52,7 @@ _EXITS = {
     },
     "torque": {-10: JobState.OUT_OF_MEMORY, -11: JobState.TIMEOUT, -12: JobState.TIMEOUT},
 }
+USED_LATE_SECS = 600  # the server knows a job's used walltime minutes late, and clocks differ
 _REASONS = {"H": "JobHeld", "W": "BeginTime", "T": "Transit"}  # comments are free text, and not used
 # Reference Guide, "Job Substates": 91 terminated by request, 93 failed, 94 moved to another server.
 SUBSTATES = {"91": JobState.CANCELLED, "93": JobState.FAILED, "94": JobState.CANCELLED}
@@ -210,6 +211,7 @@ class QstatJob(PbsRecord):
     priority = key(parse_whole, "Priority")
     cards = key(parse_cards, "exec_gpus", when=_has_started)
     session = key(parse_count, "session_id", when=_has_started)
+    used_secs = key(parse_duration, "resources_used.walltime", when=_has_started)  # not while suspended
 
     def __init__(self, record: Record, states: Mapping[str, JobState | None], note: Note) -> None:
         self.state_of_letter = state = states.get(record.attributes.get("job_state", ""), JobState.UNKNOWN)
@@ -226,6 +228,18 @@ class QstatJob(PbsRecord):
             return JobState.UNKNOWN
         return state_of_exit(batch_system, self.exit_status, self.substate)
 
+    def limit_end_secs(self, now_secs: float) -> int | None:
+        """Return when the wall limit ends a running job that was suspended; None if start and limit say it.
+
+        All times are epoch seconds. Suspended time does not count, and follows from the time for which the
+        job ran. As the server learns that late, the result may be too early by `USED_LATE_SECS`.
+        """
+        start, wall, used = self.start_secs, self.wall_limit_secs, self.used_secs
+        if self.state_of_letter is not JobState.RUNNING or start is None or wall is None or used is None:
+            return None
+        suspended = int(now_secs) - start - used - USED_LATE_SECS
+        return start + wall + suspended if suspended > 0 else None
+
 
 def make_job(
     record: Record,
@@ -233,13 +247,15 @@ def make_job(
     batch_system: str,
     states: Mapping[str, JobState | None],
     node_name: str | None,
+    now_secs: float,
     note: Note,
 ) -> Job:
     """Return the job in a record of the qstat of a `batch_system`. Raises ParseError without id or state.
 
     `states` maps letters to job states; None: the exit status decides. CPUs, memory and GPUs are those on the
-    node `node_name`; with None, they are known only for a single-node job. A malformed value is reported to
-    `note` and stays unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26 13:40:10 2023``.
+    node `node_name`; with None, they are known only for a single-node job. `now_secs` is when qstat answered
+    (epoch). A malformed value is reported to `note` and stays unknown. Times are epoch seconds or, in UTC,
+    ``Wed Apr 26 13:40:10 2023``.
     """
     job_id = parse_job_id(record.name)
     found = QstatJob(record, states, note)
@@ -262,6 +278,8 @@ def make_job(
         nodes=tuple(shares),
         total_cpus=cpus or (None if started else requested),
         allocated_cpus=mine.cpus or None,
+        limit_end_secs=found.limit_end_secs(now_secs),
+        ran_secs=found.used_secs if state is JobState.SUSPENDED else None,
         limits=Limits(
             wall_secs=wall,
             cpu_secs=multiplied(wall, cpus or requested) if cpu_limit is None else cpu_limit,

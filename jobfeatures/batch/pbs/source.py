@@ -122,7 +122,11 @@ class QstatSource(PolledSource):
         made = {
             job.key.job_id: job
             for job in self._commands.make_jobs(
-                answer, node_name=self._node_name, note=problems.append, broken=problems
+                answer,
+                node_name=self._node_name,
+                now_secs=self._clock.now_secs(),
+                note=problems.append,
+                broken=problems,
             )
         }
         jobs = {job_id: self._with_cards(made[job_id]) for job_id in asked if job_id in made}

@@ -35,7 +35,11 @@ STATES = {"pbs": DIALECTS["pbs"].states, "torque": DIALECTS["torque"].states}
 
 
 def job_of(
-    record: Record, node_name: str | None = "n1", system: str = "pbs", notes: list | None = None
+    record: Record,
+    node_name: str | None = "n1",
+    system: str = "pbs",
+    notes: list | None = None,
+    now_secs: float = MORNING,
 ) -> Job:
     kept = [] if notes is None else notes
     return make_job(
@@ -43,6 +47,7 @@ def job_of(
         batch_system=system,
         states=STATES[system],
         node_name=node_name,
+        now_secs=now_secs,
         note=kept.append,
     )
 
@@ -550,3 +555,42 @@ def test_a_time_with_its_date_behind_it_is_a_time() -> None:
     for text in ("1649348639 (Thu", "(Thu Apr 07 12:23:59 EDT 2022)", "1649348639 Thu)"):
         with pytest.raises(ParseError):
             parse_time(text)
+
+
+HOUR = 3600
+
+
+def remaining(letter: str, used: str, after_secs: int, start: str = "stime", **arguments) -> float | None:
+    now_secs = MORNING + after_secs
+    attributes = {
+        "job_state": letter,
+        start: str(MORNING),
+        "Resource_List.walltime": "03:00:00",
+        "resources_used.walltime": used,
+    }
+    end_secs = pbs_job(attributes, now_secs=now_secs, **arguments).end_limit_at(now_secs)
+    return None if end_secs is None else end_secs - now_secs
+
+
+@pytest.mark.parametrize("letter", ["S", "U"])
+def test_a_suspended_job_has_left_what_it_had_when_it_was_suspended(letter: str) -> None:
+    """pbs_mom stops the walltime at a suspension (stop_walltime in OpenPBS 23's requests.c)."""
+    assert remaining(letter, "01:00:00", 9 * HOUR) == 2 * HOUR
+
+
+@pytest.mark.parametrize(("system", "start"), [("pbs", "stime"), ("torque", "start_time")])
+def test_time_for_which_a_job_was_suspended_is_not_of_its_walltime(system: str, start: str) -> None:
+    """An hour, then a night suspended, then a half; the server knows of that up to ten minutes late."""
+    left = remaining("R", "01:30:00", 10 * HOUR, start, system=system)
+    assert left == 1.5 * HOUR - 600
+    assert remaining("R", "01:25:00", 10 * HOUR, start, system=system) == left + 300
+
+
+@pytest.mark.parametrize("used", ["00:30:00", "00:21:00", "00:31:00"])
+def test_what_the_server_knows_late_is_no_suspension(used: str) -> None:
+    assert remaining("R", used, HOUR // 2) == 2.5 * HOUR
+
+
+def test_a_job_whose_use_is_not_known_yet_has_its_limit_from_its_start() -> None:
+    job = pbs_job({"stime": str(MORNING), "Resource_List.walltime": "03:00:00"}, now_secs=MORNING + HOUR)
+    assert (job.limit_end_secs, job.end_limit_secs) == (None, MORNING + 3 * HOUR)

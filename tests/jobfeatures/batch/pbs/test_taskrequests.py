@@ -69,7 +69,7 @@ def test_a_job_of_several_hosts_is_there_with_its_tasks(state):
     assert not records.rejected
     job = make_job(
         records.found["7.srv"], batch_system="torque", states=DIALECTS["torque"].states,
-        node_name=None, note=pytest.fail,
+        node_name=None, now_secs=0.0, note=pytest.fail,
     )  # fmt: skip
     assert (job.total_cpus, job.total_gpus) == (8, 2)
 
