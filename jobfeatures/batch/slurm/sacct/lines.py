@@ -45,6 +45,15 @@ def parse_header(line: str) -> tuple[str, list[str]]:
     return match[2], names
 
 
+def is_header(line: str) -> bool:
+    """Return whether a line is sacct's header of field names."""
+    try:
+        parse_header(line)
+    except ParseError:
+        return False
+    return True
+
+
 class Rows:
     """Splits a log's lines after the header into batches of rows.
 
@@ -60,6 +69,7 @@ class Rows:
         free = [place for place, name in enumerate(names) if name in FREE_TEXT]
         self._free = frozenset(free)
         self._mendable = free[0] if len(free) == 1 else None
+        self._has_other_columns = False  # behind a further header, of another log
 
     def batches(self) -> Iterator[tuple[Sequence[int], Sequence[Sequence[str]]]]:
         """Yield, for each batch of rows, line numbers (the header has 1) and a list of texts per column."""
@@ -84,7 +94,7 @@ class Rows:
         Splits all lines at once, with a newline as an additional last column.
         """
         text = "".join(lines)
-        if not text.endswith("\n") or "\r" in text:
+        if not text.endswith("\n") or "\r" in text or "JobID" in text or self._has_other_columns:
             return None
         mark, width = self._delimiter, len(self._names) + 1
         fields = text.replace("\n", f"{mark}\n{mark}").split(mark)
@@ -101,6 +111,15 @@ class Rows:
         place = 0
         while place < len(lines):
             number, line = lines[place]
+            if (begins := "JobID" in line and is_header(line)) or self._has_other_columns:
+                if begins:
+                    self._has_other_columns = parse_header(line) != (self._delimiter, self._names)
+                if self._has_other_columns and line:
+                    what = "further header with other columns" if begins else "row of a further header"
+                    reason = f"{what}: convert it and its rows as a log of their own"
+                    self.rejected.append(ParseError(reason, line=number, text=line))
+                place += 1
+                continue
             fields = line.split(self._delimiter)
             missing = len(self._names) - len(fields)
             pieces = 1

@@ -404,11 +404,8 @@ def read_rows(
         for found in converter.each(numbers, texts, rows.repaired):
             entries: list[Any] = [each for each in found if not isinstance(each, ParseError)]
             if len(entries) < len(found):
-                for error in (each for each in found if isinstance(each, ParseError)):
-                    if [
-                        column[numbers.index(error.line)] for column in texts
-                    ] != names:  # else a further header
-                        yield Rejected.from_error(error.at(source))
+                errors = (each for each in found if isinstance(each, ParseError))
+                yield from (Rejected.from_error(error.at(source)) for error in errors)
             place = steps_of_last(last, entries, notes)
             if place < len(entries):
                 yield from last

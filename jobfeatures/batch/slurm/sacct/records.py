@@ -8,7 +8,7 @@ from itertools import chain, islice
 
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.fields import split_open
-from jobfeatures.batch.slurm.sacct.lines import parse_header
+from jobfeatures.batch.slurm.sacct.lines import is_header, parse_header
 from jobfeatures.batch.slurm.sacct.reader import RecordConverter, read_rows
 from jobfeatures.batch.slurm.sacct.requeued import with_ends
 from jobfeatures.errors import ParseError, Rejected
@@ -26,11 +26,7 @@ BATCH = 256  # records converted together
 
 def recognise(head: str) -> bool:
     """Return whether `head`, the beginning of a log, is a header that sacct prints."""
-    try:
-        parse_header(head.lstrip().partition("\n")[0])
-    except ParseError:
-        return False
-    return True
+    return is_header(head.lstrip().partition("\n")[0])
 
 
 def read_records(

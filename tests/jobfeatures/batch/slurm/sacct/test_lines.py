@@ -108,6 +108,20 @@ def test_a_log_of_two_headers_with_a_byte_order_mark_and_windows_ends_is_read():
     assert [each.job_id for each in found] == ["7", "7"]
 
 
+def test_rows_below_a_header_with_other_columns_are_refused_until_the_log_goes_on():
+    other = ("JobID|State|ReqCPUS|AllocCPUS", "8|COMPLETED|1|4", "", "9|COMPLETED|1|4")
+    header = "JobID|State|AllocCPUS|UID"
+    for filler in (0, 300):  # within a batch of lines and across batches
+        found = read(header, *["7|COMPLETED|4|5"] * (1 + filler), *other, header, "10|COMPLETED|2|5")
+        refused = [each for each in found if isinstance(each, Rejected)]
+        assert [each.line - filler for each in refused] == [3, 4, 6]
+        assert refused[0].reason.startswith("further header with other columns: convert it")
+        assert [(each.job_id, each.total_cpus) for each in found if isinstance(each, JobRecord)] == [
+            *[("7", 4)] * (1 + filler),
+            ("10", 2),
+        ]
+
+
 @given(st.lists(st.text(st.sampled_from("|17.ab_+[]:-\nT26 \x00é"), max_size=60), max_size=6))
 def test_any_lines_are_read_or_rejected(lines):
     found = list(
