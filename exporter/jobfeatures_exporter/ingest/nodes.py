@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from jobfeatures.errors import shown
 from jobfeatures.formats.sonar.parsejobs import ClusterRecord
@@ -47,6 +47,25 @@ KINDS: Final[dict[type[Record], str]] = {
 NodeName = tuple[str, str]  # cluster and node
 
 
+class Moment(NamedTuple):
+    """When a document was made, in Unix time: `told_secs` by its sender's clock, `at_secs` at most now."""
+
+    at_secs: float
+    told_secs: float
+
+    def ordered(self, before: Moment, now: float) -> tuple[float, float]:
+        """Return this time and that of the document known `before`, by which the later one is found.
+
+        While the sender's clock is ahead of ours, both are by that clock: documents may arrive again.
+        """
+        if self.told_secs > now:
+            return self.told_secs, before.told_secs
+        return self.at_secs, before.at_secs
+
+
+NEVER: Final = Moment(0.0, 0.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
     """What is known of a foreign node. Immutable; replaced by another when a document arrives.
@@ -67,6 +86,7 @@ class NodeState:
 class _Node:
     state: NodeState = field(default_factory=NodeState)
     touched_at_secs: float = 0.0
+    moment: Moment = NEVER  # of the sample
     books: dict[WorkKey, ForeignJobCounters] = field(default_factory=dict)
     cards: dict[str, GpuSample] = field(default_factory=dict)
     job_cards: dict[tuple[WorkKey, str], JobGpu] = field(default_factory=dict)
@@ -76,12 +96,12 @@ class _Node:
 class ClusterState:
     """What is known of a cluster with foreign nodes.
 
-    `jobs` are its jobs, and `times` says when each was reported (Unix time). `state` has its nodes and
+    `jobs` are its jobs, and `times` says when each was reported. `state` has its nodes and
     partitions, None if not reported. `jobs_at_secs` is when jobs were reported last.
     """
 
     jobs: dict[JobKey, Job] = field(default_factory=dict)  # least recently changed first
-    times: dict[JobKey, float] = field(default_factory=dict)  # when they were reported
+    times: dict[JobKey, Moment] = field(default_factory=dict)  # when they were reported
     state: Cluster | None = None
     jobs_at_secs: float = 0.0
 
@@ -165,15 +185,18 @@ class SonarNodes:
 
     def _take_sample(self, record: SampleRecord, now: float) -> str:
         name = (record.cluster, record.node)
-        at = now if record.time_secs is None else min(now, record.time_secs)
+        moment = _moment_of(record, now)
+        at = moment.at_secs
         if now - at > self._silence_secs:
             self._counts["stale"] += 1
             return f"sample of {shown(record.node)} is {now - at:.0f} s old: is its clock slow?"
         known = self._nodes.get(name)
-        if known is not None and known.state.sample is not None and at <= known.state.seen_at_secs:
+        new, old = (at, 0.0) if known is None else moment.ordered(known.moment, now)
+        if new <= old:
             self._counts["stale"] += 1
             return ""
         node = self._node(name, now)
+        node.moment = moment
         processes = processes_by_key(record.jobs)
         reborn: set[WorkKey] = set()
         for key, found in processes.items():
@@ -213,15 +236,16 @@ class SonarNodes:
 
     def _take_jobs(self, record: JobsRecord, now: float) -> None:
         cluster = self._cluster(record.cluster)
-        at = now if record.time_secs is None else min(now, record.time_secs)
-        cluster.jobs_at_secs = max(cluster.jobs_at_secs, at)
+        moment = _moment_of(record, now)
+        cluster.jobs_at_secs = max(cluster.jobs_at_secs, moment.at_secs)
         for each in record.jobs:
             key = each.job.key
-            if each.step or at < cluster.times.get(key, 0.0):
+            new, old = moment.ordered(cluster.times.get(key, NEVER), now)
+            if each.step or new < old:
                 continue
             known = cluster.jobs.pop(key, None)
             cluster.jobs[key] = _with_share(each.job if known is None else fill_unknown(each.job, known))
-            cluster.times[key] = at
+            cluster.times[key] = moment
         for key in list(itertools.islice(cluster.jobs, max(0, len(cluster.jobs) - MAX_JOBS))):
             del cluster.jobs[key], cluster.times[key]
 
@@ -232,8 +256,13 @@ class SonarNodes:
 
     def _forget_ended(self, cluster: ClusterState, now: float) -> None:
         for key, job in list(cluster.jobs.items()):
-            if job.state.is_finished and now - cluster.times[key] > self._silence_secs:
+            if job.state.is_finished and now - cluster.times[key].at_secs > self._silence_secs:
                 del cluster.jobs[key], cluster.times[key]
+
+
+def _moment_of(record: SampleRecord | JobsRecord, now: float) -> Moment:
+    told_secs = now if record.time_secs is None else record.time_secs
+    return Moment(min(now, told_secs), told_secs)
 
 
 def _with_share(job: Job) -> Job:

@@ -80,6 +80,24 @@ def test_a_clock_that_runs_ahead_does_not_shut_a_node_out(site, make):
     assert site.value(CPU) is None
 
 
+def test_documents_of_a_clock_that_runs_ahead_that_arrive_again_change_nothing(site, make):
+    def sent(after, cpu_secs, state):
+        process, job = make.process(100, cpu_secs), make.job(job_state=state)
+        sample = make.sample(at=make.NOW + after, jobs=[{"job": 12, "processes": [process]}])
+        return sample, make.envelope("job", time=make.stamp(-after), slurm_jobs=[job])
+
+    first, second = sent(600, 60, "RUNNING"), sent(900, 300, "COMPLETED")
+    site.send(*first)
+    site.clock.now += 300
+    site.send(*second, *first, *second)
+    (job,) = site.nodes.clusters()["hpc.example.org"].jobs.values()
+    assert (site.value(CPU), job.state.value) == (300, "COMPLETED")
+    site.clock.now += 100  # the clock is set right
+    site.send(*sent(400, 310, "RUNNING"))
+    (job,) = site.nodes.clusters()["hpc.example.org"].jobs.values()
+    assert (site.value(CPU), job.state.value) == (310, "RUNNING")
+
+
 def test_old_files_bring_no_node_back(site, make):
     site.send(make.sample(ago=86_400))
     assert documents(site) == {"sample": 1, "stale": 1}
