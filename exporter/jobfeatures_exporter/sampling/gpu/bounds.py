@@ -51,7 +51,8 @@ def bounded(sample: GpuSample, count: Count) -> GpuSample:
     if wrong or card is not sample.card:
         sample = replace(sample, card=card, **wrong)
     wrong = {}
-    if not 0 <= (sample.power_watts or 0) <= most_watts(sample):
+    # 0 W, too: the second die of an MI200 has no sensor, and says so.
+    if sample.power_watts is not None and not 0 < sample.power_watts <= most_watts(sample):
         wrong["power_watts"] = _refused("power_watts", count)
     if card.memory_bytes and (sample.memory_used_bytes or 0) > card.memory_bytes:
         wrong["memory_used_bytes"] = _refused("memory_used_bytes", count)

@@ -127,6 +127,14 @@ def test_a_process_uses_no_less_than_nothing_and_no_card_has_no_memory():
     assert count == {"gpu_refused_process_percent": 1, "gpu_refused_process_memory": 1}
 
 
+def test_a_card_that_says_that_it_draws_nothing_has_no_sensor():
+    """The driver amdgpu says 0 of an MI200's second die: the first one's power is that of both."""
+    count, meter = Counter(), CardMeter(30, lambda name: count.update([name]))
+    told = [meter.update(reading(power_watts=0.0), at) for at in (100, 110)]
+    assert [(each.power_watts, each.energy_joules) for each in told] == [(None, None)] * 2
+    assert count == {"gpu_refused_power_watts": 2}
+
+
 def test_a_limit_of_nothing_is_no_limit_and_no_fault():
     count = Counter()
     meter = CardMeter(30, lambda name: count.update([name]))
