@@ -100,7 +100,7 @@ PURE = {
     "jobfeatures.formats.sonar.envelopes",
     "jobfeatures.formats.sonar.joblog",
     "jobfeatures.formats.swf.makejobs",
-    "jobfeatures.formats.swf.survey",
+    "jobfeatures.formats.swf.firstpass",
     "jobfeatures.formats.swf.write",
     "jobfeatures.formats.sonar.writejobs",
     "jobfeatures.formats.joblines",

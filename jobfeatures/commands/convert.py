@@ -8,9 +8,9 @@ from typing import Any
 
 from jobfeatures.commands.logarguments import add_kind, add_meaning, parse_meaning, parse_zone
 from jobfeatures.errors import ConfigurationError
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.logfiles import COMPRESSIONS, as_text, reading, replacing, writing
 from jobfeatures.joblogs.loggedjob import MAX_SHOWN, LastLine, Notes
-from jobfeatures.joblogs.spill import DiskSorter
 from jobfeatures.logkinds import KINDS, WRITABLE, kind_of_name, read_log, write_log
 from jobfeatures.openlog import open_log
 from jobfeatures.settings.usage import complain

@@ -248,7 +248,7 @@ def _logs(
         from jobfeatures.analysis.simulate.arriving import read_arriving
         from jobfeatures.analysis.simulate.simulated import make_logs
         from jobfeatures.analysis.simulate.workload import run_policy
-        from jobfeatures.joblogs.spill import DiskSorter
+        from jobfeatures.joblogs.disksort import DiskSorter
 
         by_eligible = arguments.arrival == "eligible"
         read = read_arriving(pieces, store, stack.enter_context(DiskSorter()), by_eligible=by_eligible)

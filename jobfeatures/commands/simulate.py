@@ -16,8 +16,8 @@ from jobfeatures.commands.logarguments import (
     parse_zone,
 )
 from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.logfiles import replacing, writing
-from jobfeatures.joblogs.spill import DiskSorter
 from jobfeatures.settings.usage import complain, need
 from jobfeatures.system.progress import shown_count
 

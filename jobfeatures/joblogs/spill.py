@@ -21,23 +21,23 @@ from jobfeatures.joblogs.loggedjob import MOST, JobBatch, Pair
 AT_ONCE: Final = 200  # pairs of each run in memory during a merge
 
 
-class SpillError(JobfeaturesError):
+class TemporaryFileError(JobfeaturesError):
     """Raised when data that do not fit into memory cannot be stored on disk either."""
 
     exit_status = 2
 
 
-class Folder(contextlib.ExitStack):
+class TemporaryFolder(contextlib.ExitStack):
     """A temporary folder, created at first use and removed with its content."""
 
     @functools.cached_property
     def folder(self) -> str:
-        """Return the folder, created if necessary. Raises SpillError if that fails."""
+        """Return the folder, created if necessary. Raises TemporaryFileError if that fails."""
         with naming_full_folder():
             return self.enter_context(tempfile.TemporaryDirectory(prefix="jobfeatures-"))
 
 
-class DiskSorter(Folder):
+class DiskSorter(TemporaryFolder):
     """Sorts any number of (key, value) pairs by key, stably.
 
     Pairs that do not fit into memory go to files.
@@ -79,12 +79,12 @@ class DiskSorter(Folder):
 
 @contextlib.contextmanager
 def naming_full_folder() -> Iterator[None]:
-    """Turn an OSError in the `with` block into a SpillError that names the folder of temporary files."""
+    """Turn an OSError in the `with` block into a TemporaryFileError that names the folder."""
     try:
         yield
     except OSError as error:
         where = tempfile.tempdir or "TMPDIR"
-        raise SpillError(f"{where}: cannot write: {error.strerror or error}") from None
+        raise TemporaryFileError(f"{where}: cannot write: {error.strerror or error}") from None
 
 
 class _Merged:

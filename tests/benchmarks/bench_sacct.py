@@ -27,10 +27,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from ways import compare, measure_one
 
 from jobfeatures.batch.slurm.sacct.records import read_records
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.logfiles import bounded_lines, reading
 from jobfeatures.joblogs.loggedjob import Notes
-from jobfeatures.joblogs.spill import DiskSorter
 
 COLUMNS = (
     "JobIDRaw|JobID|User|UID|Group|Account|Partition|JobName|State|Submit|Eligible|Start|End|ElapsedRaw|ExitCode|"

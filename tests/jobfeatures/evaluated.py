@@ -38,7 +38,7 @@ def summarise(
     store: Store | None = None,
     most: int = HAND_JOBS,
 ) -> Whole:
-    """Return all that is known of a log. Raises ScheduleError, SpillError."""
+    """Return all that is known of a log. Raises ScheduleError, TemporaryFileError."""
     whole = Whole(spool(name, pieces, options, store), by, most=most)
     for _ in whole.evaluate_chunks():
         del _  # or two are in memory at once

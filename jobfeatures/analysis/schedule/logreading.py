@@ -30,10 +30,10 @@ from jobfeatures.analysis.schedule.runs import Array, Store
 from jobfeatures.formats.swf.columns import SwfColumns, read_header, read_jobs, read_pieces
 from jobfeatures.formats.swf.fields import FIELDS, Meaning
 from jobfeatures.formats.swf.header import Header
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.logfiles import LogFileError, bounded_lines, reading
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, StepUse
-from jobfeatures.joblogs.spill import DiskSorter
 from jobfeatures.logkinds import read_log as read_records
 from jobfeatures.openlog import open_log
 
@@ -98,7 +98,7 @@ class Pieces:
     def reads(self) -> Iterator[Read]:
         """Yield the pieces in order, each with the SWF columns or the records from which it was made.
 
-        Raises what `read_log` raises, and SpillError if temporary data cannot be stored on disk.
+        Raises what `read_log` raises, and TemporaryFileError if temporary data cannot be stored on disk.
         """
         if self._only:
             yield from self._only

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from jobfeatures.joblogs.spill import Folder, naming_full_folder
+from jobfeatures.joblogs.disksort import TemporaryFolder, naming_full_folder
 
 Array = npt.NDArray[Any]
 
@@ -50,7 +50,7 @@ class Run(NamedTuple):
         return np.fromfile(self.path, self.rows, count, offset=begin * self.rows.itemsize)
 
 
-class Store(Folder):
+class Store(TemporaryFolder):
     """Stores sorted runs of rows in memory while there is room, then in files of a temporary folder.
 
     The folder is removed with the store.
@@ -62,7 +62,7 @@ class Store(Folder):
         self._count = 0
 
     def write(self, rows: Array) -> Run:
-        """Store rows that are already sorted, and return them as a run; SpillError if the disk is full."""
+        """Store sorted rows; return them as a run. Raises TemporaryFileError if the disk is full."""
         self._room_bytes -= rows.nbytes
         if self._room_bytes >= 0:
             return Run(rows, "", rows.dtype, 0, len(rows))
@@ -119,7 +119,7 @@ class Columns:
         self._maps: list[mmap.mmap] = []
 
     def add(self, name: str, values: Array) -> None:
-        """Append numbers to a column; SpillError if the disk is full."""
+        """Append numbers to a column; TemporaryFileError if the disk is full."""
         whole = np.ascontiguousarray(values, np.int64)
         if self._folder is None:
             self._parts[name].append(whole)

@@ -166,7 +166,7 @@ class Whole:
         """Evaluate the log in chunks, each the jobs of a few users; yield each chunk's results.
 
         The integer is the index of the chunk's first user in `users`. `tick` is called with numbers of jobs
-        done. Raises ScheduleError, SpillError.
+        done. Raises ScheduleError, TemporaryFileError.
         """
         yield from self._evaluate_chunks(self._spooled, self._found, tick)
         self._finish()

@@ -31,8 +31,8 @@ from jobfeatures.analysis.simulate.workload import Workload, choose_pool, make_w
 from jobfeatures.formats.swf.columns import SwfColumns
 from jobfeatures.formats.swf.fields import FIELDS
 from jobfeatures.formats.swf.header import Header
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.loggedjob import Pair
-from jobfeatures.joblogs.spill import DiskSorter
 
 
 class Arriving(NamedTuple):
@@ -76,8 +76,8 @@ def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible
     """Read the jobs of a log in order of arrival, or in the log's order if some jobs follow others.
 
     `by_eligible` says that a job arrives when it becomes eligible, not when it is submitted. Data that do not
-    fit into memory go to `store`; `sort` sorts records. Raises what `read_log` raises, and SpillError if the
-    disk is full.
+    fit into memory go to `store`; `sort` sorts records. Raises what `read_log` raises, and
+    TemporaryFileError if the disk is full.
     """
     reads = pieces.reads()
     head = [next(reads)]

@@ -26,9 +26,9 @@ from jobfeatures.analysis.simulate.workload import Outcome, Workload, seconds
 from jobfeatures.errors import ParseError, shown_name
 from jobfeatures.formats.swf.columns import SwfColumns
 from jobfeatures.formats.swf.fields import FIELDS, TIME_FIELDS, UNKNOWN, SwfJob
+from jobfeatures.formats.swf.firstpass import NumberSet
 from jobfeatures.formats.swf.header import Comment, Header, format_date, format_header
 from jobfeatures.formats.swf.lines import format_job
-from jobfeatures.formats.swf.survey import NumberSet
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Number, Sorter, sort_in_memory
 from jobfeatures.logkinds import write_log
 

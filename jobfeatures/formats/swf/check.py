@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.swf.bursts import Joined, join_bursts
-from jobfeatures.formats.swf.ends import Ends
+from jobfeatures.formats.swf.endtimes import EndTimes
 from jobfeatures.formats.swf.fields import (
     COMPLETED,
     CONTINUED,
@@ -61,7 +61,7 @@ class SwfFault(NamedTuple):
 class _Seen:
     def __init__(self) -> None:
         self.records = 0
-        self.ends = Ends()  # of all jobs
+        self.ends = EndTimes()  # of all jobs
         self.group: list[tuple[int, SwfJob]] = []  # the lines of the job at hand, where one may have several
         self.last: SwfJob | None = None
         self.first: tuple[float, int] | None = None  # the earliest submission, and its line

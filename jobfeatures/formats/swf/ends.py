@@ -9,7 +9,7 @@ MAX_GAP: Final = 65_536  # numbers that a cleaned log leaves out at once
 _ABSENT, _UNKNOWN = -(2**63), -(2**63) + 1
 
 
-class Ends:
+class EndTimes:
     """Maps a job number to the job's end, in seconds since the log's time zero; None if the end is unknown.
 
     Numbers normally ascend from 1, possibly with gaps, as the format's definition says. Other numbers, and

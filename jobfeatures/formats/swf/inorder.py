@@ -10,7 +10,7 @@ from math import inf
 from operator import itemgetter
 from typing import Any, Final
 
-from jobfeatures.formats.swf.survey import SwfRow, columns_of
+from jobfeatures.formats.swf.firstpass import SwfRow, columns_of
 from jobfeatures.joblogs.loggedjob import AT_ONCE, JobBatch, Number, Pair, Sorter, some_at_once
 
 Parts = Callable[[], Iterator[SwfRow]]  # the columns of some jobs, then of others: as often as it is called

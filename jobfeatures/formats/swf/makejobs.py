@@ -8,8 +8,8 @@ from operator import sub, truediv
 from typing import Any, Final
 
 from jobfeatures.formats.swf.fields import CANCELLED, COMPLETED, FAILED, UNKNOWN, Number
+from jobfeatures.formats.swf.firstpass import NameNumbers, Numbering, SwfRow
 from jobfeatures.formats.swf.records import INTERACTIVE, KIB, STATES
-from jobfeatures.formats.swf.survey import NameNumbers, Numbering, SwfRow
 from jobfeatures.joblogs.loggedjob import Lost, compute_run_secs
 from jobfeatures.records.columns import are_same
 from jobfeatures.records.model import JobState

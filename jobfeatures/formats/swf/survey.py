@@ -154,7 +154,7 @@ class NumberSet:
         return are_new
 
 
-class Survey:
+class FirstPass:
     """Statistics of all jobs of a log to be written: counts, first and last times, names and ids.
 
     Jobs are added in the order in which they are written.
@@ -225,7 +225,7 @@ class Survey:
 
 
 def make_header(
-    survey: Survey,
+    first_pass: FirstPass,
     start_secs: int,
     numbering: Numbering,
     old: Header | None = None,
@@ -233,19 +233,18 @@ def make_header(
 ) -> Header:
     """Return the header of a log whose times count from `start_secs` (epoch seconds).
 
-    `survey` has seen all jobs; `numbering` holds the numbers of users, queues and so on, which are written as
-    comments. `old` is the header of the log that was read, if any. The time zone is `zone`, else the
-    TimeZoneString of `old`, else UTC.
+    `numbering`, the numbers of users, queues and so on, is written as comments. `old` is the header of the
+    log that was read, if any. The time zone is `zone`, else the TimeZoneString of `old`, else UTC.
     """
-    is_model = start_secs == 0 and survey.jobs > 0 and not survey.is_measured  # times are of no clock
+    is_model = start_secs == 0 and first_pass.jobs > 0 and not first_pass.is_measured  # times are of no clock
     tells_time = not is_model if old is None else old.readable(Header.start_secs) is not None
     stated = None if old is None else old.readable(Header.zone)
     zone = next((each for each in (zone, stated) if isinstance(each, ZoneInfo)), ZoneInfo("UTC"))
-    end_secs = start_secs if survey.end_secs is None else survey.end_secs
+    end_secs = start_secs if first_pass.end_secs is None else first_pass.end_secs
     texts: list[tuple[str, str]] = [
         ("Version", "2.2"),
-        ("MaxJobs", str(survey.jobs)),
-        ("MaxRecords", str(survey.jobs)),
+        ("MaxJobs", str(first_pass.jobs)),
+        ("MaxRecords", str(first_pass.jobs)),
         ("Preemption", "No"),
     ]
     if tells_time:
@@ -266,8 +265,8 @@ def make_header(
         if label and (names := numbering[kind].names):
             texts.append((f"Max{label}s", str(len(names))))
             texts += [(label, f"{number} {one_word(name)}") for name, number in names.items()]
-    if old is None or old.requests_cpu_time() is not survey.is_cpu:
-        kind_of_time = "average CPU times per processor" if survey.is_cpu else "wall clock times"
+    if old is None or old.requests_cpu_time() is not first_pass.is_cpu:
+        kind_of_time = "average CPU times per processor" if first_pass.is_cpu else "wall clock times"
         texts.append(("Note", f"requested times are {kind_of_time}"))
     for kind, label in KINDS.items():
         if not label:

@@ -11,14 +11,9 @@ from typing import Any, Final
 
 from jobfeatures.formats.swf.bursts import join_bursts
 from jobfeatures.formats.swf.fields import UNKNOWN, Meaning
-from jobfeatures.formats.swf.header import Header, format_header, parse_comment
-from jobfeatures.formats.swf.inorder import in_order, without
-from jobfeatures.formats.swf.lines import BOM, SwfReader
-from jobfeatures.formats.swf.makejobs import format_jobs, make_jobs
-from jobfeatures.formats.swf.records import BATCH_SYSTEM, KINDS, Names, make_record
-from jobfeatures.formats.swf.survey import (
+from jobfeatures.formats.swf.firstpass import (
     NUMBER,
-    Survey,
+    FirstPass,
     SwfRow,
     columns_of,
     make_header,
@@ -26,6 +21,11 @@ from jobfeatures.formats.swf.survey import (
     one_line,
     one_word,
 )
+from jobfeatures.formats.swf.header import Header, format_header, parse_comment
+from jobfeatures.formats.swf.inorder import in_order, without
+from jobfeatures.formats.swf.lines import BOM, SwfReader
+from jobfeatures.formats.swf.makejobs import format_jobs, make_jobs
+from jobfeatures.formats.swf.records import BATCH_SYSTEM, KINDS, Names, make_record
 from jobfeatures.joblogs.batches import in_batches
 from jobfeatures.joblogs.loggedjob import (
     JobBatch,
@@ -113,24 +113,24 @@ def _write_anew(
     if followed:
         parts = without(_without_time(parts(), followed, lost), parts)
     numbering = numbering_of(None if old is None or renumber else Names(old))
-    survey = Survey(numbering, followed)
+    first_pass = FirstPass(numbering, followed)
     for jobs in parts():
-        survey.add(jobs)
-    survey.number_queues()
-    start_secs = int(survey.first_secs or 0)
+        first_pass.add(jobs)
+    first_pass.number_queues()
+    start_secs = int(first_pass.first_secs or 0)
     if old is not None and not rebase:
         start_secs = old.readable(Header.start_secs) or 0
-    keeps = survey.keeps_ids and not (old is not None and renumber)
-    if not survey.keeps_ids and not (old is not None and renumber):
-        lost("job_id", survey.jobs)
-    numbers = {name: int(name) if keeps else place for name, place in survey.places.items() if place}
-    yield from format_header(make_header(survey, start_secs, numbering, old, zone))
+    keeps = first_pass.keeps_ids and not (old is not None and renumber)
+    if not first_pass.keeps_ids and not (old is not None and renumber):
+        lost("job_id", first_pass.jobs)
+    numbers = {name: int(name) if keeps else place for name, place in first_pass.places.items() if place}
+    yield from format_header(make_header(first_pass, start_secs, numbering, old, zone))
     position = 1
     for jobs in parts():
         count = len(jobs.job_id)
         names: Iterable[int] = map(int, jobs.job_id) if keeps else range(position, position + count)
         position += count
-        made = make_jobs(jobs, names, numbers, start_secs, numbering, lost, survey.is_cpu)
+        made = make_jobs(jobs, names, numbers, start_secs, numbering, lost, first_pass.is_cpu)
         yield from format_jobs(made)
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from jobfeatures.joblogs import batches, folding
 from jobfeatures.joblogs.batches import HashedIds, in_batches
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord, Notes, StepUse
-from jobfeatures.joblogs.spill import DiskSorter
 from jobfeatures.logkinds import read_log, write_log
 from tests.jobfeatures.joblogs.test_folding import ENTRIES, STEPS
 
@@ -47,7 +47,7 @@ def test_jobs_in_batches_fold_as_they_do_one_by_one(entries, sizes, most, all_ru
     expected = folded(entries, all_runs=all_runs)
     with pytest.MonkeyPatch.context() as patch, DiskSorter() as sort:
         patch.setattr(folding, "MOST", most)
-        patch.setattr("jobfeatures.joblogs.spill.MOST", max(1, most))
+        patch.setattr("jobfeatures.joblogs.disksort.MOST", max(1, most))
         patch.setattr(batches, "AT_A_TIME", 2)
         assert folded(batched(entries, sizes), all_runs=all_runs, sort=sort) == expected
 
@@ -56,7 +56,7 @@ def test_steps_far_from_their_job_are_not_those_of_others_that_went_to_disk_with
     jobs = [JobRecord(batch_system="slurm", job_id=number) for number in "123"]
     with pytest.MonkeyPatch.context() as patch, DiskSorter() as sort:
         patch.setattr(folding, "MOST", 0)
-        patch.setattr("jobfeatures.joblogs.spill.MOST", 3)
+        patch.setattr("jobfeatures.joblogs.disksort.MOST", 3)
         found, _ = folded([*jobs, StepUse("slurm", "1", None, "0", 900)], sort=sort)
     assert [each.used_memory_bytes for each in found] == [900, None, None]
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.joblogs import disksort
 from jobfeatures.joblogs import folding as jobfold
 from jobfeatures.joblogs import loggedjob as joblog
-from jobfeatures.joblogs import spill
+from jobfeatures.joblogs.disksort import DiskSorter, TemporaryFileError
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, sort_in_memory
-from jobfeatures.joblogs.spill import DiskSorter, SpillError
 from jobfeatures.logkinds import write_log
 from tests.jobfeatures.jobrecords import any_records
 
@@ -20,7 +20,7 @@ from tests.jobfeatures.jobrecords import any_records
 def sorter(most):
     """Give one that holds so many pairs."""
     with pytest.MonkeyPatch.context() as patch, DiskSorter() as sort:
-        patch.setattr(spill, "MOST", most)
+        patch.setattr(disksort, "MOST", most)
         yield sort
 
 
@@ -53,7 +53,7 @@ def test_a_folder_without_room_is_named(folder, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(folder / "nowhere"))
     with sorter(2) as sort:
         assert sort([(2, "b"), (1, "a")]) == [(1, "a"), (2, "b")]
-        with pytest.raises(SpillError, match="nowhere: cannot write: No such file"):
+        with pytest.raises(TemporaryFileError, match="nowhere: cannot write: No such file"):
             sort((number, number) for number in range(3))
 
 
@@ -72,7 +72,7 @@ def test_logs_are_the_same_whether_they_fit_into_memory_or_not(kind, made, twice
 
 def test_a_conversion_holds_no_more_jobs_than_have_room(monkeypatch):
     """Jobs of 4 KB each: a million of them would be 4 GB."""
-    monkeypatch.setattr(spill, "AT_ONCE", 5)
+    monkeypatch.setattr(disksort, "AT_ONCE", 5)
     for module in (joblog, jobfold):
         monkeypatch.setattr(module, "AT_ONCE", 5)
 

@@ -19,7 +19,7 @@ from jobfeatures.analysis.schedule.runs import Store
 from jobfeatures.analysis.schedule.shares import ShareRules
 from jobfeatures.analysis.schedule.spooled import spool
 from jobfeatures.analysis.schedule.whole import Whole
-from jobfeatures.joblogs.spill import SpillError
+from jobfeatures.joblogs.disksort import TemporaryFileError
 from tests.jobfeatures.evaluated import summarise
 
 FIELDS = ("user", "group", "queue", "partition")
@@ -289,7 +289,7 @@ def test_files_go_when_all_is_told_and_a_folder_without_room_is_named(write, tmp
     assert os.listdir(folder) == []
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     assert told_of([name], Options())["jobs"] == 8
-    with pytest.raises(SpillError, match="nowhere: cannot write"):
+    with pytest.raises(TemporaryFileError, match="nowhere: cannot write"):
         told_of([name], Options(), room=0)
 
 

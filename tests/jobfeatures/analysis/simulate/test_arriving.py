@@ -14,8 +14,8 @@ from jobfeatures.analysis.schedule import runs
 from jobfeatures.analysis.simulate.policies import Policy
 from jobfeatures.cli import main
 from jobfeatures.formats.joblines import format_line
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.loggedjob import JobRecord
-from jobfeatures.joblogs.spill import DiskSorter
 from tests.jobfeatures.analysis.schedule.test_whole import assert_same
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.joblogs import folding, spill
+from jobfeatures.joblogs import disksort, folding
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.loggedjob import Notes
-from jobfeatures.joblogs.spill import DiskSorter
 from jobfeatures.logkinds import read_log, write_log
 
 ZERO = 1_772_359_200
@@ -197,7 +197,7 @@ def test_however_a_life_is_told_it_is_the_job_that_one_full_record_tells(life, d
 
 def test_what_does_not_fit_into_memory_is_merged_on_disk(monkeypatch):
     monkeypatch.setattr(folding, "MOST", 0)
-    monkeypatch.setattr(spill, "MOST", 1)
+    monkeypatch.setattr(disksort, "MOST", 1)
     lines = [document(8000, DONE), document(1, WAITS), document(4000, RUNS)]
     notes = Notes()
     with DiskSorter() as sort:

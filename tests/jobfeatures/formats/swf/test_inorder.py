@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from jobfeatures.formats.swf import inorder
 from jobfeatures.formats.swf.inorder import in_order, without
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord, sort_in_memory
-from jobfeatures.joblogs.spill import DiskSorter
 
 TIMES = st.integers(0, 9) | st.none() | st.just(4.5)
 BATCHES = st.lists(st.lists(TIMES, max_size=4), max_size=7)
@@ -38,7 +38,7 @@ def sorted_at_once(times):
 def test_jobs_are_sorted_by_time_and_keep_their_order_within_one(times, most, at_once):
     with pytest.MonkeyPatch.context() as patch, DiskSorter() as sort:
         patch.setattr(inorder, "OVERLAPPING", most)
-        patch.setattr("jobfeatures.joblogs.spill.MOST", max(1, most))
+        patch.setattr("jobfeatures.joblogs.disksort.MOST", max(1, most))
         patch.setattr(inorder, "AT_ONCE", at_once)
         parts = in_order(numbered(times), sort)
         assert told(parts) == told(parts) == sorted_at_once(times)

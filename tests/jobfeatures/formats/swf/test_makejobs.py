@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.formats.swf.fields import FIELDS, UNKNOWN
+from jobfeatures.formats.swf.firstpass import columns_of, numbering_of
 from jobfeatures.formats.swf.lines import format_job
 from jobfeatures.formats.swf.makejobs import format_jobs, make_jobs
-from jobfeatures.formats.swf.survey import columns_of, numbering_of
 from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord
 from jobfeatures.records.model import UNLIMITED, JobState
 from tests.jobfeatures.jobrecords import any_records
