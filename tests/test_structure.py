@@ -125,7 +125,7 @@ PURE = {
     "jobfeatures.formats.sss.requests.names",
     "jobfeatures.formats.sss.reader",
     "jobfeatures.formats.sss.records",
-    "jobfeatures.formats.sss.stated",
+    "jobfeatures.formats.sss.properties",
     "jobfeatures.formats.sss.stream",
     "jobfeatures.formats.swf.bursts",
     "jobfeatures.formats.swf.check",

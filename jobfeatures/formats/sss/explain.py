@@ -21,10 +21,10 @@ from jobfeatures.formats.sss.objects import (
     SssJobGroup,
     format_object,
 )
+from jobfeatures.formats.sss.properties import JobProperties
 from jobfeatures.formats.sss.reader import Parsed, parse_object
 from jobfeatures.formats.sss.requests.dependencies import Dependency, order_jobs, read_dependencies
 from jobfeatures.formats.sss.requests.expressions import Parenthesis, parse_expression
-from jobfeatures.formats.sss.stated import StatedValues
 from jobfeatures.formats.sss.values import format_value
 from jobfeatures.formats.sss.vocabulary import CONSUMABLES
 from jobfeatures.formats.sss.xml import MAX_BYTES
@@ -90,8 +90,8 @@ def _number(amount: Fraction | None) -> str:
 
 
 def _standing(dependency: Dependency, other: SssJob) -> str:
-    stated = StatedValues(other)
-    code = stated.number("ExitCode")
+    stated = JobProperties(other)
+    code = stated.direct_number("ExitCode")
     has_ended = stated.state().is_finished
     words: Mapping[bool | None, str] = {
         True: "may start",
@@ -102,8 +102,8 @@ def _standing(dependency: Dependency, other: SssJob) -> str:
 
 
 def _run_secs(job: SssJob) -> int | None:
-    stated = StatedValues(job)
-    start, end = stated.number("StartTime"), stated.number("EndTime")
+    stated = JobProperties(job)
+    start, end = stated.direct_number("StartTime"), stated.direct_number("EndTime")
     reported = stated.amount("Duration", DELIVERED)
     if reported is None and stated.state() is not JobState.UNKNOWN and start is not None and end is not None:
         return end - start

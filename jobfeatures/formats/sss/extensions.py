@@ -73,10 +73,10 @@ def state_word(state: JobState) -> str | None:
     return "Completed" if state.is_finished else _WORDS.get(state)
 
 
-def exact_state(word: str | None, stated: str | None) -> JobState | None:
-    """Return the state named by an extension (`stated`), which is more exact than the element State (`word`).
+def exact_state(word: str | None, extension: str | None) -> JobState | None:
+    """Return the state that an extension names, if it makes the element State (`word`) more precise.
 
     Returns None if the extension is absent or unknown, or contradicts State.
     """
-    state = JobState.__members__.get(stated or "")
+    state = JobState.__members__.get(extension or "")
     return state if state is not None and state_word(state) == word else None

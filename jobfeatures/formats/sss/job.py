@@ -7,7 +7,7 @@ default to those of its JobDefaults, such as
     <Processors>4</Processors><Duration>3600</Duration></Job>
 
 Times are seconds since the epoch, durations seconds; Memory, Swap and Disk are megabytes (2^20 bytes) unless
-units are given. Absent elements are unknown; only a ResourceLimit can be "unlimited". `stated` documents
+units are given. Absent elements are unknown; only a ResourceLimit can be "unlimited". `properties` documents
 which of a requested, a delivered and an uncategorized value applies. The Id of a task is a name within its
 task group, not a process id. The element Process occurs only in the specification's elaborate example.
 """
@@ -23,9 +23,9 @@ from jobfeatures.formats.sss import values
 from jobfeatures.formats.sss.awareness import REJECT, policy_of, understood
 from jobfeatures.formats.sss.extensions import STATES
 from jobfeatures.formats.sss.objects import DELIVERED, REQUESTED, Property, SssJob, SssTask, SssTaskGroup
+from jobfeatures.formats.sss.properties import JobProperties
 from jobfeatures.formats.sss.reader import read_container
 from jobfeatures.formats.sss.requests.names import expand_names
-from jobfeatures.formats.sss.stated import StatedValues
 from jobfeatures.formats.sss.stream import read_job
 from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
 from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
@@ -113,18 +113,18 @@ class _Reader:
                 self.rejected.append(Rejected.from_error(error.at(self._source)))
 
     def _make_job(self, job: SssJob) -> Job:
-        stated = StatedValues(job)
+        stated = JobProperties(job)
         state = stated.state()
         word = stated.text("State")
         if word is not None and word not in STATES:
             reported = next(job.all("State")).error("not a state of a job; read as unknown", word)
             self._warn(Rejected.from_error(reported))
         places = _Places(job, self._node)
-        processors = total_cpus = stated.processors(lambda each: each.has("Processors"))
+        processors = total_cpus = stated.processors(lambda each: each.quantity("Processors"))
         if total_cpus is None and state is JobState.PENDING:  # the least that it requests
             total_cpus = stated.processors(_least_processors)
-        starts = stated.number("StartCount")
-        nodes = stated.has("NodeCount")
+        starts = stated.direct_number("StartCount")
+        nodes = stated.quantity("NodeCount")
         is_one_node = places.is_listed and len(places.nodes) <= 1 if nodes is None else nodes == 1
         return Job(
             key=JobKey(BATCH_SYSTEM, _checked(next(job.all("Id")), job.id or "")),
@@ -133,12 +133,12 @@ class _Reader:
             user=_text(stated, "User"),
             account=_text(stated, "Project", "Account"),
             partition=_text(stated, "Partition", "Queue"),
-            submit_secs=stated.number("SubmitTime"),
-            start_secs=stated.number("StartTime"),
-            end_secs=stated.number("EndTime") if state.is_finished else None,
+            submit_secs=stated.direct_number("SubmitTime"),
+            start_secs=stated.direct_number("StartTime"),
+            end_secs=stated.direct_number("EndTime") if state.is_finished else None,
             nodes=tuple(places.nodes),
             total_cpus=total_cpus,
-            allocated_cpus=stated.extended("allocated_cpus")
+            allocated_cpus=stated.extension_value("allocated_cpus")
             if stated.extension("allocated_cpus") is not None
             else (processors if is_one_node else None),
             limits=Limits(
@@ -152,15 +152,15 @@ class _Reader:
             sessions=frozenset(places.sessions),
             restarts=starts - 1 if starts else None,
             total_nodes=nodes,
-            total_gpus=stated.has("Resource GPU"),
+            total_gpus=stated.quantity("Resource GPU"),
             reason=_text(stated, "StatusMessage"),
-            deadline_secs=stated.number("DeadlineTime"),
-            eligible_secs=stated.number("EligibleTime"),
-            priority=stated.number("Priority"),
+            deadline_secs=stated.direct_number("DeadlineTime"),
+            eligible_secs=stated.direct_number("EligibleTime"),
+            priority=stated.direct_number("Priority"),
             reservation=_text(stated, "Reservation"),
             gpus=_gpus(stated),
-            tasks=stated.extended("tasks") or 1,
-            **{name: stated.extended(name) for name in ("uid", "allocated_gpus", "het_offset")},
+            tasks=stated.extension_value("tasks") or 1,
+            **{name: stated.extension_value(name) for name in ("uid", "allocated_gpus", "het_offset")},
             array_job_id=_extended(stated, "array_job_id"),
             array_task_id=_extended(stated, "array_task_id"),
             het_job_id=_extended(stated, "het_job_id"),
@@ -225,27 +225,27 @@ def _weight(element: Element) -> int:
     return 1 + len(element.text) + sum(map(_weight, element.children))
 
 
-def _text(stated: StatedValues, *names: str) -> str | None:
+def _text(stated: JobProperties, *names: str) -> str | None:
     """Return the first non-empty text; raises ParseError if it is unsafe in a label."""
     found = stated.first(*names)
     return None if found is None else _checked(found, str(found.value))
 
 
-def _extended(stated: StatedValues, name: str) -> str | None:
+def _extended(stated: JobProperties, name: str) -> str | None:
     """Return the text of an Extension of our own type; raises as `_text` does."""
     found = stated.extension(name)
     return _checked(found, str(found.value)) or None if found is not None else None
 
 
-def _gpus(stated: StatedValues) -> tuple[str, ...]:
+def _gpus(stated: JobProperties) -> tuple[str, ...]:
     found = stated.extension("gpus")
     if found is None:
         return ()
     return tuple(_checked(found, word) for word in values.split_words(str(found.value)))
 
 
-def _least_processors(stated: StatedValues) -> int | None:
-    found = stated.has("Processors")
+def _least_processors(stated: JobProperties) -> int | None:
+    found = stated.quantity("Processors")
     return stated.amount("Processors", REQUESTED) if found is None else found
 
 

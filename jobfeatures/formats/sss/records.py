@@ -24,8 +24,8 @@ from jobfeatures.formats.sss.objects import (
     SssTask,
     SssTaskGroup,
 )
+from jobfeatures.formats.sss.properties import JobProperties, whole_amount
 from jobfeatures.formats.sss.requests.names import expand_names
-from jobfeatures.formats.sss.stated import StatedValues, whole
 from jobfeatures.formats.sss.stream import GROUP_ID_NAME, KIND, KeptJob, read_jobs
 from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, Passage, SourceText
@@ -82,7 +82,7 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
 
     Raises ParseError for an invalid job id.
     """
-    stated = StatedValues(job)
+    stated = JobProperties(job)
     state = _state(stated)
     is_pending = state is JobState.PENDING  # values outside any category are requests
     allocated = (DELIVERED,) if is_pending else (DELIVERED, DIRECT)
@@ -90,8 +90,8 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
     found: dict[str, Any] = {field: stated.text(element) for field, element in TEXT_ELEMENTS.items()}
     found["batch_system"] = found["batch_system"] or BATCH_SYSTEM
     found["account"] = found["account"] or stated.text("Account")
-    found |= {field: stated.number(element) for field, element in NUMBER_ELEMENTS.items()}
-    found |= {field: stated.extended(field) for field in (*NUMBERS, *TEXTS)}
+    found |= {field: stated.direct_number(element) for field, element in NUMBER_ELEMENTS.items()}
+    found |= {field: stated.extension_value(field) for field in (*NUMBERS, *TEXTS)}
     found["workflow_id"] = found["workflow_id"] or job.group_id
     start = found["start_secs"]
     if found["end_secs"] is None and start is not None and state.is_finished:
@@ -99,12 +99,12 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
         found["end_secs"] = None if used is None else start + used
     if found["run_secs"] is None:
         found["run_secs"] = _run_secs(stated, start, found["end_secs"])
-    starts = stated.number("StartCount")
+    starts = stated.direct_number("StartCount")
     record = JobRecord(
         **found,
-        job_id=values.checked_id("".join(str(stated.use(each).value) for each in job.all("Id"))),
+        job_id=values.checked_id("".join(str(stated.mark_used(each).value) for each in job.all("Id"))),
         state=state,
-        is_interactive=stated.flag("Interactive"),
+        is_interactive=stated.direct_flag("Interactive"),
         restarts=starts - 1 if starts else None,
         nodes=_nodes(job, stated),
         total_nodes=stated.amount("NodeCount", *allocated),
@@ -124,15 +124,15 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
     return record
 
 
-def _run_secs(stated: StatedValues, start: int | None, end: int | None) -> int | None:
+def _run_secs(stated: JobProperties, start: int | None, end: int | None) -> int | None:
     """Return the run time delivered, None if that is just the time from start to end less suspensions."""
     delivered = stated.amount("Duration", DELIVERED)
     if delivered is None or start is None or end is None:
         return delivered
-    return None if delivered == end - start - (stated.number("SuspendDuration") or 0) else delivered
+    return None if delivered == end - start - (stated.direct_number("SuspendDuration") or 0) else delivered
 
 
-def _processors(stated: StatedValues, categories: tuple[str, ...]) -> int | None:
+def _processors(stated: JobProperties, categories: tuple[str, ...]) -> int | None:
     return stated.processors(
         lambda each: each.amount("Processors", *categories), by_tasks=DIRECT in categories
     )
@@ -172,35 +172,35 @@ def _count_not_taken(job: SssJob, used: set[int], record: JobRecord, notes: Note
                     reported[f"{name}@{attribute}"] += 1
 
 
-def _state(stated: StatedValues) -> JobState:
+def _state(stated: JobProperties) -> JobState:
     state = stated.state()
-    is_exact = stated.extended("state") == state.name
-    has_failed = state is JobState.COMPLETED and stated.number("ExitCode") and not is_exact
+    is_exact = stated.extension_value("state") == state.name
+    has_failed = state is JobState.COMPLETED and stated.direct_number("ExitCode") and not is_exact
     return JobState.FAILED if has_failed else state
 
 
-def _used_memory(stated: StatedValues) -> int | None:
+def _used_memory(stated: JobProperties) -> int | None:
     found = stated.all("Memory", DELIVERED)
     found += [each for each in stated.all("Memory") if each.text("context") == "Used"]
     peaks = [each for each in found if each.text("metric", "Max") in {"Max", "Total"}]
-    return max((whole(stated.use(each)) for each in peaks), default=None)
+    return max((whole_amount(stated.mark_used(each)) for each in peaks), default=None)
 
 
-def _nodes(job: SssJob, stated: StatedValues) -> tuple[str, ...]:
+def _nodes(job: SssJob, stated: JobProperties) -> tuple[str, ...]:
     """Return the nodes on which the job ran, as named by the job, its task groups and its tasks."""
     names: dict[str, None] = {}
     for scope in job.scopes():
         for each in [*scope.all("Node", DELIVERED), *scope.all("Node")]:
             if each.text("aggregation") != "Pattern":
-                names.update(dict.fromkeys(expand_names(stated.use(each))))
+                names.update(dict.fromkeys(expand_names(stated.mark_used(each))))
     return tuple(names)
 
 
-def _preceding(stated: StatedValues) -> str | None:
+def _preceding(stated: JobProperties) -> str | None:
     """Return the id of the only job that this one depends on; records do not hold the condition."""
     found = stated.all("Dependency")
     if len(found) != 1 or found[0].text("designator", "JobId") != "JobId":
         return None
     if found[0].text("condition") == "OnExit" and "code" not in found[0].attributes:
-        stated.use(found[0])
+        stated.mark_used(found[0])
     return str(found[0].value) or None

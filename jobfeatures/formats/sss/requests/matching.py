@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.objects import DELIVERED, Property, Scope, SssJob, SssTaskGroup
+from jobfeatures.formats.sss.properties import JobProperties
 from jobfeatures.formats.sss.requests.expressions import (
     Candidate,
     CandidateVerdict,
@@ -30,7 +31,6 @@ from jobfeatures.formats.sss.requests.expressions import (
     parse_expression,
     rank,
 )
-from jobfeatures.formats.sss.stated import StatedValues
 from jobfeatures.formats.sss.vocabulary import CONSUMABLES
 
 OF_NODES: Final = CONSUMABLES | {
@@ -103,7 +103,7 @@ def match(job: SssJob, nodes: Sequence[Candidate]) -> Iterator[Match]:
 
 
 def _match(of: str, scope: Scope, nodes: Sequence[Candidate]) -> Match:
-    wanted = StatedValues(scope).has("NodeCount") or 1
+    wanted = JobProperties(scope).quantity("NodeCount") or 1
     about = OF_NODES - ({"Processors"} if wanted > 1 else set())
     expression = parse_expression(_requests(scope))
     found = rank(expression, nodes, about)

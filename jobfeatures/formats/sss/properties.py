@@ -1,20 +1,18 @@
-"""Finds the values that a job states, and which value counts if there are several. Pure.
+"""Finds the value of each property of a job, where a document gives several. Pure.
 
 - What a job is or has: the Delivered value, else the one outside any category,
-  else the Requested one. A requested value counts only with op EQ, which is
-  the default. Several delivered values leave the property unknown.
+  else the Requested one with op EQ (the default). With several Delivered values
+  the property is unknown.
 - A limit: the lowest ResourceLimit, else the lowest Requested value with op
-  EQ, LE or LT (for LT the value itself is taken); GE, GT, NE and Match set no
-  upper bound. Without any of these, the value outside any category, unless it is a
-  measurement: context "Used", or a metric other than "Total".
-- Alternatives leave the property unknown: a conj other than And, or a
-  preference. A conj other than And that joins different properties makes the
-  whole Requested element an expression, from which no value is taken.
-- A property that the job does not state is the sum over its task groups, each
-  multiplied by its task count; a group that does not state it is the sum over
-  its tasks. Processors stated nowhere are one per task, or as TaskDistribution
-  says ("a job that requests 3 nodes and 4 processors will have 4 tasks",
-  section 3.0). A sum with an unknown part is unknown.
+  EQ, LE or LT (for LT the value itself). GE, GT, NE and Match set no upper
+  bound. Without these, the value outside any category, unless it is a
+  measurement (context "Used", or a metric other than "Total").
+- Alternatives (a conj other than And, or a preference) leave the property
+  unknown. If they join different properties, no Requested value is used.
+- A property that the job lacks is the sum over its task groups, each times its
+  task count. If a group lacks it, too, the group's is the sum over its tasks.
+  Processors given nowhere are one per task, or as TaskDistribution says
+  (section 3.0). A sum with an unknown part is unknown.
 """
 
 from __future__ import annotations
@@ -43,10 +41,10 @@ _LIMITING: Final = frozenset({"EQ", "LE", "LT"})
 _MEGABYTES: Final = frozenset({"MaxMemory", "MaxMemorySize", "MaxDisk", "Swap"})
 
 
-class StatedValues:
-    """The properties of a job, by category and name; a resource has its own name, such as "Resource GPU".
+class JobProperties:
+    """The properties of a job, task group or task, by category and name ("Resource GPU" for a resource).
 
-    `used` holds the `id()` of each property that was looked up and gave a value.
+    `used` collects the `id()` of each property that has given a value.
     """
 
     def __init__(self, job: Scope, used: set[int] | None = None) -> None:
@@ -66,11 +64,11 @@ class StatedValues:
                 self._found.setdefault((category, name), []).append(each)
 
     def all(self, name: str, category: str = DIRECT) -> list[Property]:
-        """Return all properties with this name in a category; DIRECT means outside the named categories."""
+        """Return all properties with this name in a category; DIRECT: those outside any category."""
         return self._found.get((category, name), [])
 
     def actual(self, name: str) -> Property | None:
-        """Return the delivered property of this name, else the uncategorized one, else the requested one.
+        """Return the Delivered property of this name, else the one outside any category, else the Requested.
 
         Returns None if there is none or more than one, if its op is not EQ, or if it is an alternative.
         """
@@ -79,11 +77,11 @@ class StatedValues:
             if found:
                 is_stated = len(found) == 1 and found[0].text("op", "EQ") == "EQ"
                 is_choice = category == REQUESTED and self._is_alternative(name)
-                return self.use(found[0]) if is_stated and not is_choice else None
+                return self.mark_used(found[0]) if is_stated and not is_choice else None
         return None
 
-    def use(self, each: Property) -> Property:
-        """Record in `used` that a property was looked up and gave a value; return the property."""
+    def mark_used(self, each: Property) -> Property:
+        """Add a property to `used`, and return it."""
         self.used.add(id(each))
         return each
 
@@ -99,28 +97,28 @@ class StatedValues:
         found = self.first(*names)
         return None if found is None else str(found.value)
 
-    def number(self, name: str) -> int | None:
-        """Return the integer value of a property that is neither in Requested nor in Delivered.
+    def direct_number(self, name: str) -> int | None:
+        """Return the integer value of a property outside any category.
 
-        Returns None if the property is absent, stated several times, or no integer.
+        Returns None if the property is absent, occurs several times, or is no integer.
         """
         found = self.all(name)
-        value = self.use(found[0]).value if len(found) == 1 else None
+        value = self.mark_used(found[0]).value if len(found) == 1 else None
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
-    def flag(self, name: str) -> bool | None:
-        """Return the Boolean value of a property that is neither in Requested nor in Delivered.
+    def direct_flag(self, name: str) -> bool | None:
+        """Return the Boolean value of a property outside any category.
 
-        Returns None if the property is absent or stated several times.
+        Returns None if the property is absent or occurs several times.
         """
         found = self.all(name)
-        return self.use(found[0]).value is True if len(found) == 1 else None
+        return self.mark_used(found[0]).value is True if len(found) == 1 else None
 
     def extension(self, name: str) -> Property | None:
         """Return the Extension of this name and of type "jobfeatures", even an empty one; None if absent."""
         return self._extended.get(name)
 
-    def extended(self, name: str) -> Any:
+    def extension_value(self, name: str) -> Any:
         """Return the value of the Extension that `extension` finds; None if it is absent or empty.
 
         Raises ParseError if the value is not of the type of its field.
@@ -129,7 +127,7 @@ class StatedValues:
         if found is None or not found.value:
             return None
         try:
-            return parse_value(extensions.FIELDS[name], str(self.use(found).value))
+            return parse_value(extensions.FIELDS[name], str(self.mark_used(found).value))
         except ParseError as error:
             raise found.error(error.reason, error.text) from None
 
@@ -137,20 +135,20 @@ class StatedValues:
         """Return the job's state; UNKNOWN if its word is not a known state."""
         word = self.text("State")
         state = extensions.STATES.get(word or "", JobState.UNKNOWN)
-        return extensions.exact_state(word, self.extended("state")) or state
+        return extensions.exact_state(word, self.extension_value("state")) or state
 
-    def has(self, name: str) -> int | None:
-        """Return the value of a property that the job has; None if `actual` finds no such property.
+    def quantity(self, name: str) -> int | None:
+        """Return the value of the property that `actual` finds, as an integer; None if it finds none.
 
-        It is in bytes, in seconds, or a plain number.
+        Memory is in bytes, time in seconds.
         """
         found = self.actual(name)
-        return None if found is None else whole(found)
+        return None if found is None else whole_amount(found)
 
     def amount(self, name: str, *categories: str) -> int | None:
-        """Return the amount in the first of `categories` that has the property; None if none has.
+        """Return the value in the first of `categories` that has the property; None if none has.
 
-        Requests count if their op is EQ or GE. The amount is in bytes, in seconds, or a plain number.
+        Requests count if their op is EQ or GE. Memory is in bytes, time in seconds.
         """
         for category in categories:
             found = self.all(name, category)
@@ -158,7 +156,7 @@ class StatedValues:
                 continue
             is_least = all(each.text("op", "EQ") in {"EQ", "GE"} for each in found)
             if is_least and (len(found) == 1 or (category == REQUESTED and self._is_choice(found))):
-                return min(whole(self.use(each)) for each in found)
+                return min(whole_amount(self.mark_used(each)) for each in found)
         return None
 
     def _is_choice(self, found: Sequence[Property]) -> bool:
@@ -173,29 +171,29 @@ class StatedValues:
         return self._total("Memory", lambda each: each.limit("Memory", *names), by_tasks=False)
 
     def memory_wanted(self) -> int | None:
-        """Return the memory in bytes requested with GE, by the job or summed over its task groups."""
+        """Return the bytes of memory requested with op GE, by the job or summed over its task groups."""
 
-        def least(each: StatedValues) -> int | None:
+        def least(each: JobProperties) -> int | None:
             is_least = all(request.text("op") == "GE" for request in each.all("Memory", REQUESTED))
             return each.amount("Memory", REQUESTED) if is_least else None
 
         found = self._total("Memory", least, by_tasks=False)
         return found if isinstance(found, int) else None
 
-    def processors(self, amount: Callable[[StatedValues], Limit], *, by_tasks: bool = True) -> int | None:
+    def processors(self, amount: Callable[[JobProperties], Limit], *, by_tasks: bool = True) -> int | None:
         """Return a job's number of processors; None if unknown.
 
-        `amount` is a function that returns the number stated by a job, a task group or a task. If the job
-        states none, the numbers of its task groups are summed. If these state none either and `by_tasks` is
-        true, each task counts as one processor.
+        `amount` reads the number from the properties of a job, a task group or a task. If the job has none,
+        the numbers of its task groups are summed. If these have none either, each task counts as one
+        processor (`by_tasks`).
         """
         found = self._total("Processors", amount, by_tasks=by_tasks)
         return found if isinstance(found, int) else None
 
-    def _total(self, name: str, amount: Callable[[StatedValues], Limit], *, by_tasks: bool) -> Limit:
+    def _total(self, name: str, amount: Callable[[JobProperties], Limit], *, by_tasks: bool) -> Limit:
         own = amount(self)
         scope = self._scope
-        if own is not None or self.says(name) or not isinstance(scope, SssJob) or _is_implicit(scope):
+        if own is not None or self.mentions(name) or not isinstance(scope, SssJob) or _is_implicit(scope):
             return own
         used: set[int] = set()
         found = _sum(
@@ -208,28 +206,31 @@ class StatedValues:
             self.used |= used
         return found
 
-    def says(self, name: str) -> bool:
-        """Return whether the job states a property with this name, in any category or outside of them."""
+    def mentions(self, name: str) -> bool:
+        """Return whether there is a property with this name, in any category or outside them."""
         return any(self.all(name, category) for category in (DIRECT, REQUESTED, DELIVERED))
 
     def limit(self, name: str, *limits: str, is_used: bool = False) -> Limit:
         """Return the first of the ResourceLimits named `limits`, else the limit that property `name` sets.
 
-        A Soft limit counts only if its name has no other limit. With `is_used`, a value of the property
+        A Soft limit counts only if there is no other of its name. With `is_used`, a value of the property
         outside any category is the amount used, not a limit.
         """
         for each in limits:
             found = self.all(f"ResourceLimit {each}")
             if hard := [limit for limit in found if limit.text("type") != "Soft"] or found:
-                amounts = [_resource_limit(self.use(limit)) for limit in hard]
+                amounts = [_resource_limit(self.mark_used(limit)) for limit in hard]
                 return min((each for each in amounts if not isinstance(each, Unlimited)), default=UNLIMITED)
         requests = [each for each in self.all(name, REQUESTED) if each.text("op", "EQ") in _LIMITING]
         if requests:
-            return None if self._is_alternative(name) else min(whole(self.use(each)) for each in requests)
+            if self._is_alternative(name):
+                return None
+            return min(whole_amount(self.mark_used(each)) for each in requests)
         direct = self.all(name)
         if len(direct) != 1 or is_used or direct[0].text("context") == "Used":
             return None
-        return whole(self.use(direct[0])) if direct[0].text("metric", "Total") == "Total" else None
+        is_total = direct[0].text("metric", "Total") == "Total"
+        return whole_amount(self.mark_used(direct[0])) if is_total else None
 
 
 def _is_implicit(job: SssJob) -> bool:
@@ -244,14 +245,19 @@ def _is_implicit(job: SssJob) -> bool:
 
 
 def _of_group(
-    group: SssTaskGroup, name: str, amount: Callable[[StatedValues], Limit], used: set[int], *, by_tasks: bool
+    group: SssTaskGroup,
+    name: str,
+    amount: Callable[[JobProperties], Limit],
+    used: set[int],
+    *,
+    by_tasks: bool,
 ) -> Limit:
-    stated = StatedValues(group, used)
-    count = stated.number("TaskCount")
-    if stated.says(name):
+    stated = JobProperties(group, used)
+    count = stated.direct_number("TaskCount")
+    if stated.mentions(name):
         return _times(amount(stated), count)
-    tasks = [StatedValues(each, used) for each in group.tasks if isinstance(each, SssTask)]
-    if any(each.says(name) for each in tasks):
+    tasks = [JobProperties(each, used) for each in group.tasks if isinstance(each, SssTask)]
+    if any(each.mentions(name) for each in tasks):
         return _times(_sum(map(amount, tasks)), count if len(tasks) == 1 else None)
     if not by_tasks or count is None:
         return None
@@ -259,7 +265,7 @@ def _of_group(
     per_task = distribution.value if distribution is not None else None
     if distribution is None or distribution.text("type") != "ProcessorsPerTask":
         return count
-    stated.use(distribution)
+    stated.mark_used(distribution)
     return _times(per_task if isinstance(per_task, int) else None, count)
 
 
@@ -275,10 +281,10 @@ def _sum(amounts: Iterable[Limit]) -> Limit:
     return sum(numbers) if len(numbers) == len(found) else UNLIMITED
 
 
-def whole(each: Property) -> int:
-    """Return an amount in bytes, in seconds or as a plain number, rounded down.
+def whole_amount(each: Property) -> int:
+    """Return a property's value as an integer, rounded down: memory in bytes, time in seconds.
 
-    Raises ParseError beyond 63 bits.
+    Raises ParseError if the number has more than 63 bits.
     """
     amount = int(amount_of(each))
     if amount > values.MAX_NUMBER:
@@ -296,7 +302,7 @@ def _resource_limit(each: Property) -> int | Unlimited:
         value = parse_value(Type.AMOUNT if is_size else Type.COUNT, text)
     except ParseError as error:
         raise each.error(error.reason, error.text) from None
-    return whole(Property("Memory" if is_size else name, value, line=each.line, column=each.column))
+    return whole_amount(Property("Memory" if is_size else name, value, line=each.line, column=each.column))
 
 
 def _alternatives(requests: Sequence[Property]) -> frozenset[str] | None:
