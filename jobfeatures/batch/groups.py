@@ -16,11 +16,10 @@ from jobfeatures.records.model import Alias
 class Membership:
     """The job that the path of a control group names.
 
-    The path has the job's id or, in `alias`, another name, such as that of an HTCondor slot. `step` is the
-    job step, as in Slurm; None for the whole job's group. `node` is set where several emulated nodes share
-    the host, and `uid` where the path has the user. `parent` is the path above the job's group, "" if that is
-    one of the batch system's usual ones. `needs_word`: the group counts only if the batch system reports that
-    its job runs here.
+    `alias` is a name in place of the job's id, such as that of an HTCondor slot. `step` is the job step; None
+    for the whole job's group. `node` is the node's name, if the path has one (emulated nodes). `parent` is
+    the path above the job's group, "" if it is a usual one. `needs_word`: the group counts only if the batch
+    system reports that its job runs here.
     """
 
     batch_system: str
@@ -29,7 +28,7 @@ class Membership:
     step: str | None = None
     node: str | None = None  # only where several emulated nodes share the host
     uid: int | None = None  # only in paths of Slurm on cgroup v1 and of OAR on v2
-    parent: str = ""  # the path that it stands below, where that is no ordinary one
+    parent: str = ""  # the path that it stands below, where that is no usual one
     needs_word: bool = False  # counts only if the batch system says that its job runs here
 
     @property
@@ -44,39 +43,32 @@ class Membership:
 
     @property
     def owner(self) -> Alias | int | None:
-        """Return what tells two jobs with the same id apart: an alias that is never used again, else the uid.
-
-        None if the path has neither.
-        """
+        """Return what distinguishes jobs with the same id: an alias that is never reused, else the uid."""
         return self.uid if self.alias is None or self.is_shared else self.alias
 
 
 class Layout(NamedTuple):
     """Regular expressions for the control groups that one version of a batch system makes for jobs.
 
-    The named groups of `path`, `below` and `strict` become the fields of `Membership`. `path` matches whole
-    paths below a usual parent group, `below` what follows a parent that an administrator has named, `strict`
-    what follows a parent that was found because groups below it look like jobs'. `mark` matches the first
-    name below a parent if no other program writes such names. `ordinary` (the usual parents) and
-    `directories` (jobs' groups below a parent) are lists of paths, each a tuple of fnmatch patterns, one per
-    component. None: there is no such path.
+    `path` matches a whole path below a usual parent group. `below_named` matches the rest of a path below a
+    parent that an administrator has named, `below_found` below a parent that was found because the groups
+    below it look like jobs'. Their named groups become the fields of `Membership`. `distinctive_name` matches
+    the first name below a parent, if no other program makes such groups. `usual_parents` and `directories`
+    (jobs' groups, relative to a parent) are paths, as tuples of fnmatch patterns, one per component.
     """
 
-    path: re.Pattern[str] | None  # from the hierarchy's root, below an ordinary parent; None: it has none
-    below: re.Pattern[str]  # below a parent that settings or configuration name
-    strict: re.Pattern[str] | None  # below one that is found and proven; None: never
-    mark: re.Pattern[str] | None  # the first name below a parent, if no other program writes such names
-    ordinary: tuple[tuple[str, ...], ...]  # shapes of the parents that count without proof; () is the root
-    directories: tuple[tuple[str, ...], ...]  # shapes of whole jobs' directories below any parent
+    path: re.Pattern[str] | None  # from the hierarchy's root; None: there are no usual parents
+    below_named: re.Pattern[str]  # named in settings or the batch system's configuration
+    below_found: re.Pattern[str] | None  # None: never
+    distinctive_name: re.Pattern[str] | None
+    usual_parents: tuple[tuple[str, ...], ...]  # they count without proof; () is the root
+    directories: tuple[tuple[str, ...], ...]  # of whole jobs
 
-    def is_ordinary(self, parent: str) -> bool:
-        """Return whether `parent`, a path from the root, is one of the usual parent groups of jobs.
-
-        Groups below a usual parent count as those of jobs without a further proof.
-        """
+    def is_usual_parent(self, parent: str) -> bool:
+        """Return whether `parent`, a path from the root, is one of `usual_parents`."""
         names = parent.split("/")[1:]
         return any(
-            len(shape) == len(names) and all(map(fnmatchcase, names, shape)) for shape in self.ordinary
+            len(shape) == len(names) and all(map(fnmatchcase, names, shape)) for shape in self.usual_parents
         )
 
 
@@ -84,22 +76,23 @@ def make_layout(
     below: str,
     *directories: tuple[str, ...],
     parents: str | None = None,
-    ordinary: tuple[tuple[str, ...], ...] = (),
-    mark: str | None = None,
-    strict: str | None = None,
+    usual_parents: tuple[tuple[str, ...], ...] = (),
+    distinctive_name: str | None = None,
+    below_found: str | None = None,
 ) -> Layout:
     """Return a `Layout` with these values, and with its regular expressions compiled.
 
-    `parents` matches the paths of the usual parents `ordinary`; None: there are none. If `strict` is None,
-    `below` takes its place, but only if `mark` is given.
+    `below` is `Layout.below_named`; it also serves as `below_found` if only `distinctive_name` is given.
+    `parents` matches the paths of `usual_parents`; None: there are none.
     """
-    strict = below if strict is None and mark is not None else strict
+    if below_found is None and distinctive_name is not None:
+        below_found = below
     return Layout(
         path=None if parents is None else re.compile(parents + below, re.ASCII),
-        below=re.compile(below, re.ASCII),
-        strict=None if strict is None else re.compile(strict, re.ASCII),
-        mark=None if mark is None else re.compile(mark, re.ASCII),
-        ordinary=ordinary,
+        below_named=re.compile(below, re.ASCII),
+        below_found=None if below_found is None else re.compile(below_found, re.ASCII),
+        distinctive_name=None if distinctive_name is None else re.compile(distinctive_name, re.ASCII),
+        usual_parents=usual_parents,
         directories=directories,
     )
 
@@ -126,7 +119,7 @@ class BatchHierarchy(NamedTuple):
         return tuple(
             (*parent, *directory)
             for each in self.layouts
-            for parent in each.ordinary
+            for parent in each.usual_parents
             for directory in each.directories
         )
 

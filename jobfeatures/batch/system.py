@@ -60,28 +60,25 @@ Own_contra = TypeVar("Own_contra", contravariant=True)  # its record of settings
 class System(ABC, Generic[Own_contra]):
     """One batch system: its names, commands and variables, and how to get its jobs.
 
-    `key_sources` says where the value of each feature comes from. A batch system has hooks if `job_variable`
-    is set, the environment variable with the job's id; `beside` is a second variable to require, if another
-    system sets the first one too. `supervisor` and `daemon` are the names of its processes in a job and on a
-    node. `tells_suspension`: its answers say whether a job is suspended; `limit_waits`: suspended time does
-    not count against the wall limit; `tells_start`: hooks learn the job's start. `node_variable` and
-    `cluster_variable` have these names in hooks. `has_gpustat`: its prolog may write /run/gpustat. `command`
-    is the setting with its command, `variables` are environment variables that the command gets.
+    It has hooks if `job_variable` is set, the environment variable with the job's id. `second_variable` must
+    be set, too, where another system uses the same `job_variable`. `supervisor` is the name of its process in
+    a job, `daemon` of that on a node. `reports_suspension`: queries on a node show whether a job is
+    suspended. `hooks_know_start`: hooks get the job's start time. `has_gpustat`: a prolog may write
+    /run/gpustat. `command` is the key of the setting with its command, `variables` are environment variables
+    to pass on to it.
     """
 
     name: ClassVar[str]
     key_sources: ClassVar[Mapping[str, str]]  # where each key's value comes from
     log_kinds: ClassVar[tuple[LogKind, ...]] = ()  # the log formats of this system only
     job_variable: ClassVar[str | None] = None
-    beside: ClassVar[str | None] = (
-        None  # a second variable to require, where another system sets the first too
-    )
+    second_variable: ClassVar[str | None] = None  # required, too, where another system sets the first
     supervisor: ClassVar[str | None] = None  # the command of its own process in a job
     daemon: ClassVar[str | None] = None  # that of its process on a node, which runs as root
     has_gpustat: ClassVar[bool] = False  # a prolog of its may write /run/gpustat
-    tells_suspension: ClassVar[bool] = True  # its answers on a node say whether a job is suspended
-    limit_waits: ClassVar[bool] = False  # time for which a job is suspended does not count against its limit
-    tells_start: ClassVar[bool] = False  # hooks learn the start time, by the same clock as in its answers
+    reports_suspension: ClassVar[bool] = True  # its answers on a node say whether a job is suspended
+    suspension_extends_limit: ClassVar[bool] = False  # suspended time does not count against the wall limit
+    hooks_know_start: ClassVar[bool] = False  # by the same clock as in its answers
     node_variable: ClassVar[str | None] = None  # holds this node's name in the environment of hooks
     cluster_variable: ClassVar[str | None] = None  # holds the cluster's there
     command: ClassVar[str] = "its setting"  # the key of the setting that names its command

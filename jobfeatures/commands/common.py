@@ -41,8 +41,8 @@ def which_batch_system(named: str | None) -> str:
     if named is not None:
         return named
     for batch_system, variable in JOB_VARIABLES.items():
-        beside = SYSTEMS[batch_system].beside
-        if variable in os.environ and (beside is None or beside in os.environ):
+        second = SYSTEMS[batch_system].second_variable
+        if variable in os.environ and (second is None or second in os.environ):
             return batch_system
     variables = ", ".join(dict.fromkeys(JOB_VARIABLES.values()))
     raise ConfigurationError("--batch", f"must be given, because none of {variables} is set")

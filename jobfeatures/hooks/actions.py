@@ -91,7 +91,7 @@ def find_objection(answer: Job, job: Job) -> str | None:
     if not answer.state.is_on_node and answer.state is not JobState.UNKNOWN:
         return f"it is {answer.state.value}"
     has_both = answer.start_secs is not None and job.start_secs is not None
-    if has_both and SYSTEMS[job.key.batch_system].tells_start and answer.start_secs < job.start_secs:  # type: ignore[operator]
+    if has_both and SYSTEMS[job.key.batch_system].hooks_know_start and answer.start_secs < job.start_secs:  # type: ignore[operator]
         return f"started at {answer.start_secs}, not {job.start_secs}"
     return find_difference(answer, job)
 

@@ -129,8 +129,8 @@ def suspension_rules_of(config: BatchSettings) -> SuspensionRules:
     """Return which batch systems do not report suspended jobs, and which extend their wall limits."""
     asked = {name for name in SYSTEMS if getattr(config.of(name).own, "ask", None) == "controller"}
     return SuspensionRules(
-        silent=frozenset(name for name, each in SYSTEMS.items() if not each.tells_suspension) - asked,
-        waiting=frozenset(name for name, each in SYSTEMS.items() if each.limit_waits),
+        silent=frozenset(name for name, each in SYSTEMS.items() if not each.reports_suspension) - asked,
+        waiting=frozenset(name for name, each in SYSTEMS.items() if each.suspension_extends_limit),
     )
 
 

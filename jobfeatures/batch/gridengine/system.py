@@ -55,7 +55,7 @@ class GridEngine(ClusterSystem[GridEngineSettings]):
 
     name = "gridengine"
     job_variable = "JOB_ID"
-    beside = "SGE_TASK_ID"
+    second_variable = "SGE_TASK_ID"
     supervisor = "sge_shepherd"
     daemon = "sge_execd"
     command = COMMAND

@@ -18,9 +18,13 @@ _SLOT = make_layout(
     rf"/{_GROUP}(?:{_HOST})?)(?:/|\Z)",
     ("condor_*",),
     parents=r"(?:/system\.slice(?:/[^/]{0,255}condor[^/]{0,255}\.service)?)?/htcondor",
-    ordinary=(("htcondor",), ("system.slice", "htcondor"), ("system.slice", "*condor*.service", "htcondor")),
-    mark=rf"{_GROUP}{_HOST})",
-    strict=rf"/{_GROUP}{_HOST})(?:/|\Z)",
+    usual_parents=(
+        ("htcondor",),
+        ("system.slice", "htcondor"),
+        ("system.slice", "*condor*.service", "htcondor"),
+    ),
+    distinctive_name=rf"{_GROUP}{_HOST})",
+    below_found=rf"/{_GROUP}{_HOST})(?:/|\Z)",
 )
 
 HIERARCHY = BatchHierarchy(

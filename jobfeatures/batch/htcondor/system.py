@@ -49,7 +49,7 @@ class HTCondor(ClusterSystem[HTCondorSettings]):
 
     name = "htcondor"
     job_variable = "_CONDOR_JOB_AD"
-    tells_suspension = False
+    reports_suspension = False
     supervisor = "condor_starter"
     daemon = "condor_startd"
     command = COMMAND

@@ -11,8 +11,8 @@ _JOB = make_layout(
     rf"/{_NAME}(?:/|\Z)",
     ("job.[1-9]*",),
     parents="/lsf/[^/]{1,255}",
-    ordinary=(("lsf", "*"),),
-    mark=_NAME,
+    usual_parents=(("lsf", "*"),),
+    distinctive_name=_NAME,
 )
 
 HIERARCHY = BatchHierarchy("lsf", (_JOB,), daemons=dict.fromkeys(("sbatchd", "res"), ""))

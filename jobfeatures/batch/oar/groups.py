@@ -13,15 +13,17 @@ from jobfeatures.batch.groups import BatchHierarchy, make_layout
 
 _ID = "[1-9][0-9]{0,9}"
 _NAME = rf"/[^/]{{1,255}}_(?P<job_id>{_ID})(?:/|\Z)"
-_JOB = make_layout(f"/oar{_NAME}", ("oar", "*_[1-9]*"), parents="", ordinary=((),), mark="oar")
+_JOB = make_layout(
+    f"/oar{_NAME}", ("oar", "*_[1-9]*"), parents="", usual_parents=((),), distinctive_name="oar"
+)
 _BELOW_NAMED = make_layout(_NAME, ("*_[1-9]*",))
 _USER_SLICE = rf"[^/]{{1,200}}-u(?P<uid>0|{_ID})\.slice"
 _JOB_SLICE = make_layout(
     rf"/{_USER_SLICE}/[^/]{{1,200}}-u(?P=uid)-j(?P<job_id>{_ID})\.slice(?:/|\Z)",
     ("*-u*.slice", "*-u*-j[1-9]*.slice"),
     parents=r"/oar\.slice(?=/oar-u[^/]*/oar-u)",
-    ordinary=(("oar.slice",),),
-    mark=_USER_SLICE,
+    usual_parents=(("oar.slice",),),
+    distinctive_name=_USER_SLICE,
 )
 
 # Its own sshd starts jobs, in oar-node.service.

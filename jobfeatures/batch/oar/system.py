@@ -43,8 +43,8 @@ class Oar(ClusterSystem[OarSettings]):
 
     name = "oar"
     job_variable = "OAR_JOB_ID"
-    tells_suspension = False
-    limit_waits = True
+    reports_suspension = False
+    suspension_extends_limit = True
     command = COMMAND
     log_kinds = (OarKind(),)
     key_sources = KEY_SOURCES

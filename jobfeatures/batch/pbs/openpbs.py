@@ -79,17 +79,19 @@ _BELOW_SERVICE = make_layout(
     ("jobid", "[0-9]*"),
     ("jobs", "[0-9]*"),
     parents=r"(?:/(?!user\.slice/)[^/]{1,255}\.slice)?/pbs_jobs\.service",
-    ordinary=(("pbs_jobs.service",), ("*.slice", "pbs_jobs.service")),
-    mark="jobid|jobs",
-    strict=rf"/(?:jobid|jobs)/{_NUMBER}{_SERVER}(?:/|\Z)",
+    usual_parents=(("pbs_jobs.service",), ("*.slice", "pbs_jobs.service")),
+    distinctive_name="jobid|jobs",
+    below_found=rf"/(?:jobid|jobs)/{_NUMBER}{_SERVER}(?:/|\Z)",
 )
 # Of older hooks, below /PREFIX and /PREFIX.slice: nothing in their names tells whose they are.
 _BELOW_PREFIX = make_layout(
-    rf"/{_NUMBER}(?:{_SERVER})?(?:/|\Z)", ("[0-9]*",), strict=rf"/{_NUMBER}{_UNLIKE_UNITS}{_SERVER}(?:/|\Z)"
+    rf"/{_NUMBER}(?:{_SERVER})?(?:/|\Z)",
+    ("[0-9]*",),
+    below_found=rf"/{_NUMBER}{_UNLIKE_UNITS}{_SERVER}(?:/|\Z)",
 )
 _IN_SLICE = make_layout(
     rf"/[^/]{{1,200}}-{_NUMBER}(?:{_SERVER})?\.slice(?:/|\Z)",
     ("*-[0-9]*.slice",),
-    strict=rf"/[^/]{{1,200}}-{_NUMBER}(?:\.|\\x2e)[^/.][^/]*\.slice(?:/|\Z)",
+    below_found=rf"/[^/]{{1,200}}-{_NUMBER}(?:\.|\\x2e)[^/.][^/]*\.slice(?:/|\Z)",
 )
 HIERARCHY = BatchHierarchy(NAME, (_BELOW_SERVICE, _BELOW_PREFIX, _IN_SLICE), daemons={"pbs_mom": ""})

@@ -107,7 +107,7 @@ class Torque(QstatSystem):
     """Torque as a batch system; `System` says what the attributes and methods mean."""
 
     name = "torque"
-    beside = "PBS_VERSION"
+    second_variable = "PBS_VERSION"
     command = "torque.qstat"
     key_sources = TORQUE_KEY_SOURCES
 

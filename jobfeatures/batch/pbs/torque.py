@@ -118,9 +118,9 @@ _JOB = make_layout(
     rf"/torque{_NUMBER}(?:\.[^/]*)?(?:/|\Z)",
     ("torque", "[0-9]*"),
     parents="",
-    ordinary=((),),
-    mark="torque",
-    strict=rf"/torque{_NUMBER}\.[^/]+(?:/|\Z)",
+    usual_parents=((),),
+    distinctive_name="torque",
+    below_found=rf"/torque{_NUMBER}\.[^/]+(?:/|\Z)",
 )
 _BELOW_NAMED = make_layout(rf"{_NUMBER}(?:\.[^/]*)?(?:/|\Z)", ("[0-9]*",))
 

@@ -21,8 +21,8 @@ _V1 = make_layout(
     rf"/slurm(?:_(?P<node>[^/]{{1,255}}))?/uid_(?P<uid>0|{_ID})/job_(?P<job_id>{_ID}){_STEP}",
     ("slurm*", "uid_*", "job_*"),
     parents="",
-    ordinary=((),),
-    mark=r"slurm(?:_[^/]{1,255})?",
+    usual_parents=((),),
+    distinctive_name=r"slurm(?:_[^/]{1,255})?",
 )
 _V2 = make_layout(
     r"/(?:(?P<node>[^/]{1,255})_)?slurmstepd\.scope/"
@@ -30,8 +30,8 @@ _V2 = make_layout(
     ("*slurmstepd.scope", "[js]*"),
     # Only root makes slices at the root; users' own are below user.slice.
     parents=r"/(?!user\.slice/)[^/]{1,255}\.slice",
-    ordinary=(("*.slice",),),
-    mark=r"(?:[^/]{1,255}_)?slurmstepd\.scope",
+    usual_parents=(("*.slice",),),
+    distinctive_name=r"(?:[^/]{1,255}_)?slurmstepd\.scope",
 )
 
 HIERARCHY = BatchHierarchy(

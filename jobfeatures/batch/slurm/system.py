@@ -59,8 +59,8 @@ class Slurm(ClusterSystem[SlurmSettings]):
 
     name = "slurm"
     job_variable = "SLURM_JOB_ID"
-    tells_start = True
-    limit_waits = True
+    hooks_know_start = True
+    suspension_extends_limit = True
     node_variable = "SLURMD_NODENAME"
     cluster_variable = "SLURM_CLUSTER_NAME"
     has_gpustat = True

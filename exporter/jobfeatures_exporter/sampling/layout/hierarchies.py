@@ -55,11 +55,14 @@ _USER = re.compile(r"/user\.slice/(?P<name>user-[0-9]{1,10})\.slice(?:/|\Z)", re
 
 
 _LAYOUTS = [(hierarchy, layout) for hierarchy in BATCH_HIERARCHIES for layout in hierarchy.layouts]
-_MARKED = [layout.strict for _, layout in _LAYOUTS if layout.mark and layout.strict]
+_MARKED = [layout.below_found for _, layout in _LAYOUTS if layout.distinctive_name and layout.below_found]
 # What a batch system writes below any parent, by which that is found.
-SUFFIXES = frozenset(shape for _, layout in _LAYOUTS if layout.mark for shape in layout.directories)
+SUFFIXES = frozenset(shape for _, each in _LAYOUTS if each.distinctive_name for shape in each.directories)
 _USUAL = frozenset(
-    {("system.slice",), *(each for _, one in _LAYOUTS for each in one.ordinary if "*" not in "".join(each))}
+    {
+        ("system.slice",),
+        *(path for _, each in _LAYOUTS for path in each.usual_parents if "*" not in "".join(path)),
+    }
 )
 _OF_USERS = re.compile(r"(?:\A|.*/)(?:user\.slice|user@[^/]{1,255}\.service)(?:/|\Z)")
 
@@ -95,7 +98,7 @@ class Places:
         order = sorted(parents, key=lambda each: (each.is_proven, each.path))
         self.parents = {each.path: each for each in order}
         self._patterns = [
-            (each, hierarchy, layout.strict if each.is_proven else layout.below)
+            (each, hierarchy, layout.below_found if each.is_proven else layout.below_named)
             for each in self.parents.values()
             for hierarchy, layout in each.layouts
         ]
@@ -205,7 +208,9 @@ def layouts_at(path: str, names: Iterable[str]) -> list[tuple[BatchHierarchy, La
     return [
         (hierarchy, layout)
         for hierarchy, layout in _LAYOUTS
-        if layout.mark is not None and any(map(layout.mark.fullmatch, names)) and not layout.is_ordinary(path)
+        if layout.distinctive_name is not None
+        and any(map(layout.distinctive_name.fullmatch, names))
+        and not layout.is_usual_parent(path)
     ]
 
 

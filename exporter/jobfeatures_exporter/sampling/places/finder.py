@@ -230,10 +230,10 @@ class PlaceFinder:
             (hierarchy, layout)
             for hierarchy in BATCH_HIERARCHIES
             for layout in hierarchy.layouts
-            if layout.mark is None
-            if (of_here and hierarchy.name in self._here and (entry or layout.strict))
-            or (entry and layout.is_ordinary(path.removeprefix(entry)))
-            if not layout.is_ordinary(path)
+            if layout.distinctive_name is None
+            if (of_here and hierarchy.name in self._here and (entry or layout.below_found))
+            or (entry and layout.is_usual_parent(path.removeprefix(entry)))
+            if not layout.is_usual_parent(path)
         ]
 
     def _tell(self, refused: Mapping[str, str]) -> None:
@@ -274,7 +274,9 @@ def _find_any_flaw(
         f"{path}/{name}"
         for name in names
         for layout in layouts
-        if layout.mark and layout.mark.fullmatch(name) and all(len(each) > 1 for each in layout.directories)
+        if layout.distinctive_name
+        and layout.distinctive_name.fullmatch(name)
+        and all(len(each) > 1 for each in layout.directories)
     ]
     made = next((each for each in between if each.endswith(".scope")), path)
     if flaw := find_other_writer(made, daemons):
@@ -289,14 +291,14 @@ def _find_any_flaw(
 
 
 def _has_one(layout: Layout, names: Iterable[str], *, is_named: bool) -> bool:
-    pattern = layout.below if is_named else layout.strict
+    pattern = layout.below_named if is_named else layout.below_found
     return pattern is not None and any(pattern.match(f"/{name}") for name in names)
 
 
 def _shows_job(directory: str, layout: Layout) -> bool:
     """Return whether something like a job's group is below a directory. Raises OSError if unreadable."""
     below = [found for shape in layout.directories for found in _expand(directory, shape)]
-    return any(layout.below.match(each) for each in below)
+    return any(layout.below_named.match(each) for each in below)
 
 
 def _expand(directory: str, shape: tuple[str, ...]) -> Iterator[str]:

@@ -157,7 +157,7 @@ def test_the_environment_of_torque_is_told_from_that_of_pbs(monkeypatch: pytest.
     from jobfeatures.batch import SYSTEMS
 
     for each in SYSTEMS.values():
-        for variable in filter(None, (each.job_variable, each.beside)):
+        for variable in filter(None, (each.job_variable, each.second_variable)):
             monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PBS_JOBID", "123.head")
     assert which_batch_system(None) == "pbs"
