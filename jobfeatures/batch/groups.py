@@ -18,8 +18,8 @@ class Membership:
 
     `alias` is a name in place of the job's id, such as that of an HTCondor slot. `step` is the job step; None
     for the whole job's group. `node` is the node's name, if the path has one (emulated nodes). `parent` is
-    the path above the job's group, "" if it is a usual one. `needs_word`: the group counts only if the batch
-    system reports that its job runs here.
+    the path above the job's group, "" if it is a usual one. `needs_confirmation`: the group counts only if
+    the batch system reports that its job runs here.
     """
 
     batch_system: str
@@ -29,7 +29,7 @@ class Membership:
     node: str | None = None  # only where several emulated nodes share the host
     uid: int | None = None  # only in paths of Slurm on cgroup v1 and of OAR on v2
     parent: str = ""  # the path that it stands below, where that is no usual one
-    needs_word: bool = False  # counts only if the batch system says that its job runs here
+    needs_confirmation: bool = False  # counts only if the batch system says that its job runs here
 
     @property
     def name(self) -> str:
@@ -142,7 +142,7 @@ class BatchHierarchy(NamedTuple):
             values["uid"] = int(values["uid"])
         if values.get("alias"):
             values["alias"] = self.alias._replace(name=values["alias"])
-        return Membership(batch_system=self.name, parent=parent, needs_word=is_proven, **values)
+        return Membership(batch_system=self.name, parent=parent, needs_confirmation=is_proven, **values)
 
 
 def count_named(names: Sequence[str], entries: Iterable[Sequence[str]]) -> int:

@@ -116,8 +116,8 @@ def _sample(config: ExporterConfig, origin: Origin) -> Document:
 
     clock, jobs = SystemClock(), dict[JobKey, Job]()
     with _node_documents(config, origin, find_places(config, clock), lambda: jobs) as documents:
-        if claims := documents.prime():
-            jobs.update(confirm_jobs(config, clock, claims))
+        if unconfirmed := documents.prime():
+            jobs.update(confirm_jobs(config, clock, unconfirmed))
         time.sleep(BETWEEN_SAMPLES_SECS)
         return documents.sample()[0]
 

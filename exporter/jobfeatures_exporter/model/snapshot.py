@@ -337,8 +337,8 @@ class KernelChecks(NamedTuple):
 class Snapshot:
     """One sample: everything that was read of the node at one time.
 
-    `final` has last samples of ended jobs, `claims` jobs to be confirmed by their batch system, `keys` the
-    owner of each process. `processes` is complete if `lists_all`. `no_network` is why packets are not counted
+    `final` has last samples of ended jobs, `unconfirmed` jobs that their batch system has yet to confirm,
+    `keys` the owner of each process. `processes` is complete if `lists_all`. `no_network` is why packets are not counted
     ("": they are).
     """
 
@@ -347,7 +347,7 @@ class Snapshot:
     node: NodeSample | None
     jobs: Mapping[WorkKey, JobSample]
     final: Mapping[JobKey, JobSample] = field(default_factory=dict)  # of jobs that ended since the last one
-    claims: Collection[JobKey] = ()  # of groups that count once their batch system says that they run here
+    unconfirmed: Collection[JobKey] = ()  # their groups count once the batch system says that they run here
     read_at_secs: float = 0.0  # monotonic; when the jobs' figures were read
     processes: Mapping[int, ProcessSample] = field(default_factory=dict)  # by pid
     lists_all: bool = True  # whether `processes` is complete

@@ -115,7 +115,7 @@ class Knowledge:
         living: set[JobKey] = set()
         empty: set[JobKey] = set()
         if (snapshot := self._board.samples.snapshot) is not None:
-            empty.update(snapshot.claims)
+            empty.update(snapshot.unconfirmed)
             suspects, taken_at_secs = self._roster.suspects, snapshot.taken_at_secs
             for key, sample in snapshot.jobs.items():
                 if not isinstance(key, JobKey) or key in suspects or sample.is_apart:

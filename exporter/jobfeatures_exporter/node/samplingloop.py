@@ -255,7 +255,7 @@ class SamplingLoop:
         interval_secs, snapshot = self._board.config.sample_interval_secs, self._board.samples.snapshot
         rests = (
             snapshot is not None
-            and not snapshot.claims
+            and not snapshot.unconfirmed
             and self.sampler.is_at_rest
             and not self._power.readers
             and not self._wishes().all_processes
@@ -327,7 +327,7 @@ class SamplingLoop:
         ours = (key for key, each in snapshot.jobs.items() if isinstance(key, JobKey) and not each.is_apart)
         unknown = [key for key in ours if key not in known]
         living = {each.batch_system for each in unknown if snapshot.jobs[each].processes}
-        empty = {each.batch_system for each in (*unknown, *snapshot.claims)}
+        empty = {each.batch_system for each in (*unknown, *snapshot.unconfirmed)}
         self._sources.refresh(living, empty - living)
 
     def _whole_node_jobs(self) -> Mapping[JobKey, bool]:

@@ -217,17 +217,17 @@ def make_source(name: str, config: ExporterConfig, clock: Clock, node_name: str)
     return SYSTEMS[name].make_source(config.of_system(name), clock, node_name)
 
 
-def confirm_jobs(config: ExporterConfig, clock: Clock, claims: Collection[JobKey]) -> dict[JobKey, Job]:
-    """Ask their batch systems about the jobs in `claims`; return the jobs reported to be on this node.
+def confirm_jobs(config: ExporterConfig, clock: Clock, unconfirmed: Collection[JobKey]) -> dict[JobKey, Job]:
+    """Query the batch systems about the jobs in `unconfirmed`; return those that run on this node.
 
-    `claims` are jobs whose control groups count only once their batch system confirms them. A batch system
-    that does not answer is logged and left out.
+    The control groups of these jobs count only once their batch system confirms them. A batch system that
+    does not answer is logged and left out.
     """
     confirmed: dict[JobKey, Job] = {}
-    for name in sorted({each.batch_system for each in claims}.intersection(chosen_systems(config))):
+    for name in sorted({each.batch_system for each in unconfirmed}.intersection(chosen_systems(config))):
         try:
             table = make_source(name, config, clock, node_name(config.shared.node.name, {})).poll_jobs(
-                (), claims
+                (), unconfirmed
             )
         except (JobfeaturesError, OSError) as error:
             log.warning("cannot find out which jobs run here: %s", error, extra={"source": name})

@@ -184,7 +184,7 @@ class Sampler:
             node=of_node,
             jobs=records,
             final=final,
-            claims=found.claims,
+            unconfirmed=found.unconfirmed,
             read_at_secs=read_at_secs,
             processes=read.processes,
             lists_all=read.are_all,

@@ -101,7 +101,7 @@ class NodeDocuments:
         if snapshot is None:
             return ()
         self._previous = (snapshot, self._monotonic_of(snapshot))
-        return snapshot.claims
+        return snapshot.unconfirmed
 
     def sample(self) -> list[Document]:
         """Return one document: the node and its processes now, with their use since the previous sample."""

@@ -91,7 +91,7 @@ def examine(config: ExporterConfig) -> Iterator[DoctorFinding]:
             answers = [_ask(name, config, snapshot) for name in chosen_systems(config)]
             tables = [each.table for each in answers if each.table is not None]
             known.update(each for table in tables for each in table.jobs.items() if each[1].state.is_on_node)
-            if find_missing(known, snapshot, tables) or snapshot.claims:
+            if find_missing(known, snapshot, tables) or snapshot.unconfirmed:
                 # Of some jobs the processes are found by what their batch system says, and some groups count
                 # once it has said that their jobs run here.
                 snapshot = sampler.sample()
@@ -136,7 +136,7 @@ def _ask(name: str, config: ExporterConfig, snapshot: Snapshot) -> _Asked:
         listed = listed_jobs(name, config, node)
     except SourceError as error:
         unlisted = str(error)
-    claimed = listed.union(snapshot.claims)
+    claimed = listed.union(snapshot.unconfirmed)
     try:
         table = make_source(name, config, SystemClock(), node).poll_jobs(_living(snapshot), claimed)
     except (JobfeaturesError, OSError) as error:

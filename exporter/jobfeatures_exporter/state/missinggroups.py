@@ -35,7 +35,7 @@ def find_missing(
     found: dict[JobKey, Reason | None] = {}
     for key, job in jobs.items():
         sample = snapshot.jobs.get(key)
-        has_group = key in snapshot.claims or (sample is not None and sample.in_group)
+        has_group = key in snapshot.unconfirmed or (sample is not None and sample.in_group)
         if job.state is JobState.RUNNING and not has_group:
             makes_groups = key.batch_system in SYSTEMS and SYSTEMS[key.batch_system].has_groups
             found[key] = None if makes_groups and key not in groupless else Reason.EXPECTED

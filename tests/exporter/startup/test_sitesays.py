@@ -84,7 +84,7 @@ class Groups:
 def judged(make_table, context):
     """Return what judges jobs of which some have a group."""
 
-    def judged(jobs, *seen, groups=None, groupless=(), places=ORDINARY, claims=()):
+    def judged(jobs, *seen, groups=None, groupless=(), places=ORDINARY, unconfirmed=()):
         samples = [
             JobSample(key=JobKey("slurm", each), accounting=FigureSource.CGROUP, in_group=True)
             for each in seen
@@ -92,7 +92,7 @@ def judged(make_table, context):
         snapshot = replace(
             context.snapshot,
             jobs={each.key: each for each in samples},
-            claims=[JobKey("slurm", each) for each in claims],
+            unconfirmed=[JobKey("slurm", each) for each in unconfirmed],
         )
         table = replace(make_table(*jobs), groupless=frozenset(JobKey("slurm", each) for each in groupless))
         found = jobs_without_group("slurm", table, snapshot, places, groups or Groups())
@@ -121,7 +121,7 @@ def test_jobs_run_and_have_no_group_that_is_found_is_wrong(judged):
     (two,) = judged(running("7", "8", "9"), "8")
     assert two[:2] == (Mark.WRONG, f"job 7 and 1 more of 3 {told}")
     assert judged(running("7", "8"), "7", "8") == []
-    assert judged(running("7"), claims=["7"]) == []  # its group waits for Slurm's word
+    assert judged(running("7"), unconfirmed=["7"]) == []  # its group waits for Slurm's word
     assert judged(running("7", start_secs=NOW - 10)) == []  # in its prolog
     for state in (JobState.PENDING, JobState.COMPLETING, JobState.SUSPENDED, JobState.UNKNOWN):
         assert judged(running("7", state=state)) == []

@@ -89,7 +89,7 @@ class LastReadings:
             self._note(each)
 
     def take(self) -> dict[str, GroupFigures]:
-        """Return the readings since the last call, by `JobDirectory.cpu_source`, which names a group.
+        """Return the readings since the last call, by `JobDirectory.unique_name`.
 
         If a reading is in progress, wait for it.
         """

@@ -41,19 +41,18 @@ class Owners(NamedTuple):
 
 
 class Attribution(NamedTuple):
-    """To which job or other work each process and each control group of one sample belongs.
+    """The job or other work to which each process and each control group of one sample belongs.
 
     `keys` has the job, unit or process group of each process, by pid. `aliases` has the job for each name
-    that control groups use instead of the job's id. `ignored` are the owners (see `owner_of`) whose groups do
-    not count: those of another or an earlier job with the same id, and those whose job is not known yet.
-    `claims` are jobs whose groups count once the batch system says that the job runs on this node. `apart`
-    has the job by id and place, if jobs at several places have the same id.
+    that control groups use instead of a job id. `ignored` are the owners (see `owner_of`) whose groups do not
+    count. `unconfirmed` are jobs whose groups count once the batch system says that the job runs here.
+    `apart` has the job by id and place, if jobs at several places have the same id.
     """
 
     keys: dict[int, Key]
     aliases: Mapping[JobKey, JobKey]
     ignored: Collection[Owner] = ()
-    claims: Collection[JobKey] = ()
+    unconfirmed: Collection[JobKey] = ()
     apart: Mapping[Place, JobKey] = MappingProxyType({})
 
     def job_key(self, membership: Membership) -> JobKey | None:

@@ -100,10 +100,10 @@ class Attributor:
         claims = {
             owner_of(each): each
             for each in memberships
-            if each.needs_word and found.claimed(each) not in jobs
+            if each.needs_confirmation and found.claimed(each) not in jobs
         }
         unconfirmed = {found.named(each) for each in claims.values()} - jobs.keys()
-        found = found._replace(ignored={*unborn, *claims}, claims=unconfirmed)
+        found = found._replace(ignored={*unborn, *claims}, unconfirmed=unconfirmed)
         rivals = _find_ignored(found, groups, living, jobs)
         self._tell_taken(found, claims)
         self._tell_shared(each for each in memberships if each.is_shared and owner_of(each) in rivals)

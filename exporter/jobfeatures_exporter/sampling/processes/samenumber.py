@@ -56,14 +56,14 @@ def tell_apart(
     names: dict[Place, tuple[JobKey, str]] = {}
     for each in memberships:
         key = named(each)
-        if not each.is_shared and not (each.needs_word and key not in jobs):
+        if not each.is_shared and not (each.needs_confirmation and key not in jobs):
             is_named = key in jobs and each.node in jobs[key].nodes
             place, was = _name(each, is_named=is_named), before.get(place_of(key, each))
             names[place_of(key, each)] = key, place
             rank = _Rank(
                 was == key._replace(job_id=f"{key.job_id}@{place}"),
                 bool(each.parent),
-                not each.needs_word,
+                not each.needs_confirmation,
                 not is_named,
                 was is None,
                 oldest.get(each, [_NEVER]),

@@ -78,10 +78,9 @@ class ProcessesRead(NamedTuple):
 class Attributed(NamedTuple):
     """Which processes and control groups belong to which job or other work.
 
-    `keys` is by pid, and `key_of` by `JobDirectory.cpu_source` of a control group (None: the group does not
-    count). `groups` has the control groups of each job, `members` the processes of each key. `aliases` has
-    jobs by the name used before their id was known. `claims` are jobs whose groups the batch system has yet
-    to confirm.
+    `keys` is by pid, `key_of` by `JobDirectory.unique_name` (None: the control group does not count).
+    `groups` has each job's control groups, `members` the processes of each key. `aliases` maps a name to the
+    job whose id was found later. `unconfirmed` are jobs that the batch system has yet to confirm.
     """
 
     keys: Mapping[int, Key]  # by pid
@@ -90,7 +89,7 @@ class Attributed(NamedTuple):
     members: Mapping[Key, Sequence[ProcessSample]]
     owners: Owners = Owners()
     aliases: Mapping[JobKey, JobKey] = MappingProxyType({})  # what a job was called before its id was known
-    claims: Collection[JobKey] = ()  # of groups that the batch system has yet to confirm
+    unconfirmed: Collection[JobKey] = ()  # of groups that the batch system has yet to confirm
 
     def of_jobs(self) -> dict[JobKey, Sequence[ProcessSample]]:
         """Return the processes of each job; a job of which only control groups were read has none."""
@@ -178,7 +177,7 @@ def gather(
         members.setdefault(key, []).append(read.processes[pid])
     for job in staying:
         groups.setdefault(job, [])
-    return Attributed(found.keys, key_of, groups, members, read.owners, found.aliases, found.claims)
+    return Attributed(found.keys, key_of, groups, members, read.owners, found.aliases, found.unconfirmed)
 
 
 def list_groups(groups: GroupList, between: Mapping[str, GroupFigures], last: LastSample) -> ListedGroups:

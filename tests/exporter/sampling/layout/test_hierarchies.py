@@ -251,7 +251,7 @@ def test_a_job_s_group_below_any_parent_is_told_by_what_its_batch_system_writes_
     name = path.removeprefix(f"{parent}/").split("/")[0]
     [(hierarchy, layout)] = layouts_at(parent, [name])
     found = match_path(f"{path}/below", Places([Parent(parent, ((hierarchy, layout),), is_proven=True)]))
-    assert (found.parent, found.needs_word) == (parent, True)
+    assert (found.parent, found.needs_confirmation) == (parent, True)
     assert match_path(f"/other{path}", named(parent, hierarchy.name)) is None
 
 
@@ -270,7 +270,7 @@ def test_what_has_no_mark_of_its_own_counts_below_a_named_parent_alone(path, par
     assert match_path(path) is None
     assert find_parent(path) is None
     found = match_path(path, named(parent, system))
-    assert (found.job_id, found.parent, found.needs_word) == (job_id, parent, False)
+    assert (found.job_id, found.parent, found.needs_confirmation) == (job_id, parent, False)
     assert match_path(parent, named(parent, system)) is None
     assert match_path(f"{parent}x{path.removeprefix(parent)}", named(parent, system)) is None
 

@@ -70,11 +70,11 @@ def test_before_the_batch_system_says_that_it_runs_here_it_is_no_job_but_is_aske
     sampler = make(jobs=lambda: jobs, places=slurm.finder().places)
     snapshot = sampler.sample()
     assert jobs_of(snapshot) == {}
-    assert {key.job_id for key in snapshot.claims} == {"7"}
+    assert {key.job_id for key in snapshot.unconfirmed} == {"7"}
     jobs.update(running("slurm", "7"))
     snapshot = sampler.sample()
     assert jobs_of(snapshot).keys() == {"7"}
-    assert snapshot.claims == set()
+    assert snapshot.unconfirmed == set()
 
 
 def test_containers_are_followed_only_where_they_are_named(host):

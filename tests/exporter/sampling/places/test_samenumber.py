@@ -122,7 +122,7 @@ def test_a_number_that_only_another_job_s_batch_system_confirms_does_not_count_a
         snapshot = sampler.sample()
         assert seconds(snapshot) == {"4": (1.0, 1, "")}
         assert snapshot.unreadable == {"job_number_taken": 1}
-        assert snapshot.claims == set()
+        assert snapshot.unconfirmed == set()
     assert (
         caplog.text.count(
             "a control group below /a.slice/b.slice is ignored: its job number, 4, is that of another job; "
