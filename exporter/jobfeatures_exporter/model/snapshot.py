@@ -217,7 +217,7 @@ class JobSample:
     in_group: bool = False  # it has a control group, even if only one without accounting (freezer)
 
     @property
-    def is_apart(self) -> bool:
+    def has_place_in_id(self) -> bool:
         """Return whether the job id is ``ID@PLACE``, as another cluster's job here has the same number."""
         return (
             self.place != "" and isinstance(self.key, JobKey) and self.key.job_id.endswith(f"@{self.place}")
@@ -338,8 +338,8 @@ class Snapshot:
     """One sample: everything that was read of the node at one time.
 
     `final` has last samples of ended jobs, `unconfirmed` jobs that their batch system has yet to confirm,
-    `keys` the owner of each process. `processes` is complete if `lists_all`. `no_network` is why packets are not counted
-    ("": they are).
+    `keys` the owner of each process. `processes` is complete if `lists_all`. `no_network` is why packets are
+    not counted ("": they are).
     """
 
     taken_at_secs: float

@@ -118,7 +118,7 @@ class Knowledge:
             empty.update(snapshot.unconfirmed)
             suspects, taken_at_secs = self._roster.suspects, snapshot.taken_at_secs
             for key, sample in snapshot.jobs.items():
-                if not isinstance(key, JobKey) or key in suspects or sample.is_apart:
+                if not isinstance(key, JobKey) or key in suspects or sample.has_place_in_id:
                     continue
                 if not self._roster.has_left(key, taken_at_secs):
                     (living if sample.processes else empty).add(key)
@@ -141,7 +141,7 @@ def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:
     return {
         key: Group(sample.uid, sample.alias, sample.is_frozen)
         for key, sample in snapshot.jobs.items()
-        if isinstance(key, JobKey) and sample.in_group and sample.processes and not sample.is_apart
+        if isinstance(key, JobKey) and sample.in_group and sample.processes and not sample.has_place_in_id
     }
 
 

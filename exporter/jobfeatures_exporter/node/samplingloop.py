@@ -324,7 +324,9 @@ class SamplingLoop:
         known = board.jobs
         self._missing_groups.follow(known, snapshot, board.tables())
         board.missing_groups = self._missing_groups.latest
-        ours = (key for key, each in snapshot.jobs.items() if isinstance(key, JobKey) and not each.is_apart)
+        ours = (
+            key for key, each in snapshot.jobs.items() if isinstance(key, JobKey) and not each.has_place_in_id
+        )
         unknown = [key for key in ours if key not in known]
         living = {each.batch_system for each in unknown if snapshot.jobs[each].processes}
         empty = {each.batch_system for each in (*unknown, *snapshot.unconfirmed)}

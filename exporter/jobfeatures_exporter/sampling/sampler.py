@@ -121,7 +121,7 @@ class Sampler:
         self._open_files = OpenFileBook(procfs, unreadable)
         self._procfs = procfs
         self._last = LastSample()
-        self._between: dict[str, GroupFigures] = {}  # by cpu_source: of groups that have run since
+        self._between: dict[str, GroupFigures] = {}  # by unique_name: of groups that have run since
         self._is_summed = False  # whether the kernel's sums sufficed at the last sample
         self._closing = ExitStack()
         for each in (scanner, self._cgroups, self._counting, reader.kernel, steps, self._energy):
@@ -238,7 +238,7 @@ class Sampler:
         resumed, or its group cannot be read; or the node has counted an OOM kill, which may be a job's.
         """
         for directory, group in self._cgroups.known():
-            source = directory.cpu_source
+            source = directory.unique_name
             if self._last.key_of.get(source) is None:
                 continue
             if group.freezing.has_changed():
@@ -252,7 +252,7 @@ class Sampler:
         return self.has_jobs and self._node.has_killed()
 
     def _take_between(self) -> Mapping[str, GroupFigures]:
-        """Return the readings of jobs' groups since the last sample, by `cpu_source`."""
+        """Return the readings of jobs' groups since the last sample, by `unique_name`."""
         between = {} if self._last_readings is None else self._last_readings.take()
         if self._kernel is not None:
             self._kernel.list_again(between.keys())

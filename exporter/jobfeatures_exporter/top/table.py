@@ -256,7 +256,7 @@ def make_head(node: NodeView, source: str = "") -> list[Line]:
     `source` says where the figures come from.
     """
     made = [Line(_summary(node, source), Style.HEAD)]
-    made += [Line(each.sentence, Style.WARNING) for each in node.troubles]
+    made += [Line(each.sentence, Style.WARNING) for each in node.failing_sources]
     if node.groupless:
         made.append(Line(f"{node.groupless_sentence}: jobfeatures-exporter doctor says why", Style.WARNING))
     if node.leftovers:

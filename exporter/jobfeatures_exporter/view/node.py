@@ -137,7 +137,7 @@ class NodeView:
         return describe_no_jobs(self.sources)
 
     @property
-    def troubles(self) -> tuple[SourceView, ...]:
+    def failing_sources(self) -> tuple[SourceView, ...]:
         """Return the batch sources that fail, have not answered yet, or do not answer about this node."""
         return tuple(each for each in self.sources if each.sentence)
 

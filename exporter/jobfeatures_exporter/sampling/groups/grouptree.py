@@ -49,11 +49,11 @@ class Change(Enum):
 
 
 class WatchedPlace(NamedTuple):
-    """A watched directory of a control group or, with `is_file`, a job's file that tells if it has processes.
+    """The directory of a control group that is watched or, with `is_file`, a file of a job's group.
 
-    `top` is the root of its hierarchy. `shapes` are the patterns of the paths below it at which jobs' groups
-    may be. `is_mark` says that its name looks like a job's, so that its parent is one of
-    `GroupTree.candidates`. `is_apart` says that it is in a container.
+    The file shows whether the job has processes. `top` is the root of its hierarchy. `shapes` are the
+    patterns of the paths below it at which jobs' groups may be. `is_mark`: its name looks like a job's, so
+    that its parent is one of `GroupTree.candidates`.
     """
 
     path: str
@@ -61,7 +61,7 @@ class WatchedPlace(NamedTuple):
     shapes: Shapes = NO_SHAPES  # of what is below it, as far as that follows from what is above it
     is_mark: bool = False  # whether it makes its parent a candidate
     is_file: bool = False
-    is_apart: bool = False  # in a container
+    is_in_container: bool = False  # in a container
 
     @property
     def is_job(self) -> bool:
@@ -74,14 +74,10 @@ class GroupTree:
 
     One thread calls all methods; other threads may call `candidates`.
 
-    `shapes_at` returns, for a path from the hierarchy's root (whose path is ""), the patterns of the paths
-    below it at which jobs' groups may be. A path for which `skips` is true is neither listed nor watched, and
-    nothing below it is; nor is anything below a job's group. `notifier` watches directories; None: none is
-    watched.
-
-    Directories for which `is_apart` is true, which are those in pods, are watched by `slow` if that is given.
-    Pods come and go often, and changes there are not urgent. Pods that may contain jobs are watched by
-    `notifier`.
+    `shapes_at` returns, for a path from the hierarchy's root, the patterns of the paths below it at which
+    jobs' groups may be. Paths for which `skips` is true, and all paths below them, are not watched.
+    `notifier` watches directories; None: none is watched. Directories in containers (`is_in_container`)
+    change often and are not urgent: `slow` watches them, if it is given.
     """
 
     def __init__(
@@ -92,11 +88,11 @@ class GroupTree:
         on_candidates: Callable[[], None] = lambda: None,
         *,
         slow: Inotify | None = None,
-        is_apart: Callable[[str], bool] = lambda path: False,
+        is_in_container: Callable[[str], bool] = lambda path: False,
     ) -> None:
         """List nothing yet. `on_candidates` is called after each change of `candidates`."""
         self._shapes_at, self._skips, self._notifier = shapes_at, skips, notifier
-        self._slow, self._is_apart = slow, is_apart
+        self._slow, self._is_in_container = slow, is_in_container
         self._on_candidates = on_candidates
         self._tops: tuple[str, ...] = ()
         self._places: dict[int, WatchedPlace] = {}  # by watch; those of `slow` are inverted
@@ -240,8 +236,8 @@ class GroupTree:
         shapes = marked | compute_shapes_below(place.shapes, name)
         if () not in shapes and self._skips(path[len(place.top) :]):
             return None
-        is_apart = place.is_apart or self._is_apart(path[len(place.top) :])
-        return WatchedPlace(path, place.top, shapes, is_mark=bool(marked), is_apart=is_apart)
+        is_in_container = place.is_in_container or self._is_in_container(path[len(place.top) :])
+        return WatchedPlace(path, place.top, shapes, is_mark=bool(marked), is_in_container=is_in_container)
 
     def _watch(self, place: WatchedPlace) -> bool:
         """Return whether a place is watched from now on. Raises OSError if it has vanished."""
@@ -251,7 +247,7 @@ class GroupTree:
             self.problem = f"more than {len(self._places)} watches"
             return False
         mask = _FILE if place.is_file else _JOB if place.is_job else _DIRECTORY
-        is_urgent = not place.is_apart or bool(place.shapes) or place.path in self._marked
+        is_urgent = not place.is_in_container or bool(place.shapes) or place.path in self._marked
         slow = None if is_urgent or self._slow is None or self._slow.problem else self._slow
         try:
             watch = self._notifier.add(place.path, mask) if slow is None else ~slow.add(place.path, mask)

@@ -68,7 +68,7 @@ class JobArrivals:
         self._inotify = Inotify()
         self._pods = Inotify()
         self.tree = GroupTree(
-            shapes_at, skips, self._inotify, on_candidates, slow=self._pods, is_apart=is_in_container
+            shapes_at, skips, self._inotify, on_candidates, slow=self._pods, is_in_container=is_in_container
         )
         self._problem = ""
         self._is_anew = False

@@ -60,7 +60,7 @@ class LastReadings:
         self._read = read
         self._on_end = on_end
         self._lock = threading.Lock()
-        self._readings: dict[str, GroupFigures] = {}  # by cpu_source of the directory
+        self._readings: dict[str, GroupFigures] = {}  # by unique_name of the directory
         self._directories: Mapping[str, Collection[JobDirectory]] = {}  # by path
         self._wanted: Mapping[int, Collection[JobDirectory]] = {}  # by pid
         self._waiting: dict[int, int] = {}  # descriptor by pid
@@ -130,7 +130,7 @@ class LastReadings:
 
     def _read_groups_of(self, ended: Collection[int]) -> None:
         wanted = self._wanted
-        found = {each.cpu_source: each for pid in ended for each in wanted.get(pid, ())}
+        found = {each.unique_name: each for pid in ended for each in wanted.get(pid, ())}
         for pid in self._waiting.keys() & ended:
             self._forget(pid)
         self._ended.update(ended)
@@ -146,8 +146,8 @@ class LastReadings:
             except Exception:  # supervised: sampling continues without it
                 log.exception("unexpected error in reading a job's last figures")
                 return
-            before = self._readings.get(directory.cpu_source)
-            self._readings[directory.cpu_source] = figures if before is None else figures.merged(before)
+            before = self._readings.get(directory.unique_name)
+            self._readings[directory.unique_name] = figures if before is None else figures.merged(before)
 
     def _wait_for_others(self) -> None:
         wanted = self._wanted

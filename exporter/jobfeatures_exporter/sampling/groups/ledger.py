@@ -110,9 +110,8 @@ class JobCounters:
     def update(self, groups: GroupCounters, other_devices: Collection[str] = ()) -> dict[str, Any]:
         """Add the present counters of the job's groups; return the known sums, as fields of `JobSample`.
 
-        `groups` has for each group, by `JobDirectory.cpu_source`: its directory, its counters, and whether it
-        was removed. Transfers of `other_devices` are left out, as they are counted on the devices below them
-        too.
+        `groups` maps `JobDirectory.unique_name` to the group's directory, its counters, and whether it was
+        removed. Transfers of `other_devices` are left out: the devices below them count these, too.
         """
         basis = groups, other_devices
         if basis != self._basis:  # most jobs have neither been killed nor hit a limit since the last sample

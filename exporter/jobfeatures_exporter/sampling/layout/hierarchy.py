@@ -155,13 +155,13 @@ def _named(now: JobDirectory, last: JobDirectory | None) -> JobDirectory:
     On v1 its groups are made, and removed, one hierarchy after the other; inodes of those that follow the
     others are not known. Names of removed ones are kept for what was read of them before.
     """
-    name = f"{now.cpu_source}#{next(_NUMBERS)}"
+    name = f"{now.unique_name}#{next(_NUMBERS)}"
     if last is None or not (last.inodes.items() & now.inodes.items()):
-        return replace(now, sources=dict.fromkeys(now.groups, name), cpu_source=name)
+        return replace(now, sources=dict.fromkeys(now.groups, name), unique_name=name)
     both = last.groups.keys() & now.groups.keys()
     same = {kind for kind in both if last.inodes.get(kind) in {None, now.inodes.get(kind)}}
     sources = {kind: last.sources.get(kind, name) if kind in same else name for kind in now.groups}
-    return replace(now, sources={**last.sources, **sources}, cpu_source=last.cpu_source)
+    return replace(now, sources={**last.sources, **sources}, unique_name=last.unique_name)
 
 
 def are_same(listings: Listings) -> bool:

@@ -26,13 +26,13 @@ class JobDirectory:
     groups: Mapping[str, str]
     inodes: Mapping[str, int] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)  # by controller
-    cpu_source: str = field(default="", compare=False)  # of the whole, as long as one of its parts is there
+    unique_name: str = field(default="", compare=False)  # of the whole, as long as one of its parts is there
 
     def __post_init__(self) -> None:
-        if not self.cpu_source:
+        if not self.unique_name:
             own = next(iter(self.inodes.values()), None)
             number = self.inodes.get("cpuacct") or self.inodes.get(UNIFIED) or own
-            object.__setattr__(self, "cpu_source", f"{self.path}@{number}")
+            object.__setattr__(self, "unique_name", f"{self.path}@{number}")
 
     def source(self, *controllers: str) -> str:
         """Return the unique name of the directory for the first of `controllers` that the group has.
@@ -42,7 +42,7 @@ class JobDirectory:
         for each in controllers:
             if each in self.sources:
                 return self.sources[each]
-        return self.cpu_source
+        return self.unique_name
 
     @property
     def counts_cpu(self) -> bool:

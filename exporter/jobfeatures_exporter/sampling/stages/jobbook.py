@@ -125,7 +125,7 @@ class JobRecorder:
             run.reported = cpu = run.reported.or_more(cpu)
         counters = ledger.counters.update(
             {
-                each.directory.cpu_source: (each.directory, each.figures.counters, each.has_gone)
+                each.directory.unique_name: (each.directory, each.figures.counters, each.has_gone)
                 for each in groups
             },
             node.other_devices,
@@ -244,7 +244,7 @@ def _make_step(
     name: str, groups: Sequence[tuple[JobDirectory, GroupFigures]], ledger: CounterLedger
 ) -> StepSample:
     counted: dict[Hashable, CpuTimes | None] = {
-        group.cpu_source: figures.cpu for group, figures in groups if group.counts_cpu
+        group.unique_name: figures.cpu for group, figures in groups if group.counts_cpu
     }
     cpu = _seconds(ledger.update(counted), 1) if counted else None
     memories = [figures.memory for group, figures in groups if group.counts_memory]
@@ -268,7 +268,7 @@ def _find_limit(memory: MemoryBytes, job: Job | None) -> int | None:
 def _summed(ledger: JobLedger, groups: Sequence[GroupReading], *, tells_network: bool) -> dict[str, Any]:
     """Return the fields from the kernel's sums of a job; none if a control group has no sums."""
     sums = [(each, each.sums) for each in groups if each.sums is not None]
-    row = ledger.done.update({each.directory.cpu_source: known.figures for each, known in sums})
+    row = ledger.done.update({each.directory.unique_name: known.figures for each, known in sums})
     there = [known for each, known in sums if not each.has_gone]
     if row is None or not sums or len(there) < sum([not each.has_gone for each in groups]):
         return {}

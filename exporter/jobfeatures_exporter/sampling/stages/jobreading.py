@@ -74,7 +74,7 @@ class JobReader:
             if not (groups or removed or processes):
                 seen = ()
             elif len(groups) == 1 and not removed and self._steps is None and _has_uid(last.jobs.get(job)):
-                source = groups[0].directory.cpu_source
+                source = groups[0].directory.unique_name
                 summed = sums.get(source)
                 seen = (source, summed, io.get(job), None if summed is not None else processes)
             before, reading = known.get(job, (None, None))
@@ -82,7 +82,7 @@ class JobReader:
                 reading is not None
                 and seen is not None
                 and seen == before
-                and not (groups and groups[0].directory.cpu_source in listed.between)
+                and not (groups and groups[0].directory.unique_name in listed.between)
                 and _stand_still(groups, processes, sums)
             ):
                 if not reading.is_still or reading.is_frozen != is_frozen:
@@ -184,7 +184,7 @@ def _stand_still(
     """
     if not groups:
         return True
-    summed = sums.get(groups[0].directory.cpu_source)
+    summed = sums.get(groups[0].directory.unique_name)
     if summed is not None:
         return not (summed.running or summed.blocked) and groups[0].sample_if_unchanged(cpu=False)
     sleep = all(each.threads == 1 and each.state in _ASLEEP for each in processes)
@@ -194,7 +194,7 @@ def _stand_still(
 def _read_group(
     group: JobCgroup, listed: ListedGroups, sums: Mapping[str, Sums], node: NodeReading, *, with_cores: bool
 ) -> GroupReading:
-    source = group.directory.cpu_source
+    source = group.directory.unique_name
     figures, between = group.read(node.signs), listed.between.get(source)
     return GroupReading(
         group.directory,
@@ -206,5 +206,5 @@ def _read_group(
 
 def _of_removed(directory: JobDirectory, listed: ListedGroups, sums: Mapping[str, Sums]) -> GroupReading:
     """Return what was read of a group before its end: another may have the same path by now."""
-    source = directory.cpu_source
+    source = directory.unique_name
     return GroupReading(directory, listed.between[source], sums.get(source), has_gone=True)

@@ -77,7 +77,7 @@ class JobRuns:
         run = self._runs.get(key)
         if run is None:
             run = self._runs[key] = JobRun(JobLedger(), next(self._numbers))
-        here = {each.directory.cpu_source for each in groups if not each.has_gone}
+        here = {each.directory.unique_name for each in groups if not each.has_gone}
         alive: Set[object] = here or {each.pid for each in processes}
         if run.alive and not run.has_come and not alive & run.alive:
             run.ledger.mark()  # all that it consists of is new

@@ -45,7 +45,7 @@ class KernelSampler:
     def __init__(self, kernel: KernelSums, unreadable: Unreadable) -> None:
         self._kernel = kernel
         self._unreadable = unreadable
-        self._due: dict[str, _Due] = {}  # by cpu_source
+        self._due: dict[str, _Due] = {}  # by unique_name
         self._sums: Mapping[str, Sums] = {}  # likewise, of the latest sample
         self._number = 0
 
@@ -55,7 +55,7 @@ class KernelSampler:
         return self._kernel.processes
 
     def sums(self, directories: Collection[JobDirectory]) -> Mapping[str, Sums]:
-        """Take a sample; return the kernel's sums of these control groups, by `JobDirectory.cpu_source`.
+        """Take a sample; return the kernel's sums of these control groups, by `JobDirectory.unique_name`.
 
         Groups that the kernel does not sum are left out. Empty if the sums cannot be read.
         """
@@ -66,7 +66,7 @@ class KernelSampler:
             self._unreadable.add("kernel_sums", error)
         else:
             counts, sums_of = self._kernel.counts, self._kernel.sums_of
-            self._sums = {each.cpu_source: sums_of(each) for each in directories if counts(each)}
+            self._sums = {each.unique_name: sums_of(each) for each in directories if counts(each)}
         return self._sums
 
     def due(
@@ -80,11 +80,11 @@ class KernelSampler:
         known, self._due = self._due, {}
         found: set[int] = set()
         for each in directories:
-            due = known.get(each.cpu_source) or _Due(self._number)
-            self._due[each.cpu_source] = due
+            due = known.get(each.unique_name) or _Due(self._number)
+            self._due[each.unique_name] = due
             if due.due_at > self._number and is_settled(each):
                 continue
-            sums = self._sums.get(each.cpu_source)
+            sums = self._sums.get(each.unique_name)
             counts = None if sums is None else (sums.figures.tasks, sums.processes)
             is_same = counts is not None and counts == due.counts and due.gap >= SETTLED_SAMPLES
             pids = due.pids if is_same else self._list(each)
@@ -105,7 +105,7 @@ class KernelSampler:
         return found
 
     def list_again(self, sources: Collection[str]) -> None:
-        """Have the processes of these groups (`JobDirectory.cpu_source`) listed at the next sample.
+        """Have the processes of these groups (`JobDirectory.unique_name`) listed at the next sample.
 
         Call this if one of them has ended whose end could have been the job's: others may have taken its
         place.

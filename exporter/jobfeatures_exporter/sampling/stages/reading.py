@@ -61,7 +61,7 @@ class ProcessReading:
         return self._read_all() if is_wanted or is_due else None
 
     def read_sums(self, listed: ListedGroups) -> Mapping[str, Sums]:
-        """Return eBPF's sums of jobs' control groups by `JobDirectory.cpu_source`; empty without eBPF."""
+        """Return eBPF's sums of jobs' control groups by `JobDirectory.unique_name`; empty without eBPF."""
         if self._kernel is None:
             return {}
         also = [each for those in listed.gone.values() for each in those]
@@ -73,11 +73,11 @@ class ProcessReading:
         """Return the jobs' processes due in this sample; all of the node if `sums` do not suffice."""
         directories = listed.groups.directories
         suffices = all(
-            each.counts_memory and each.cpu_source in sums and not each.membership.is_shared
+            each.counts_memory and each.unique_name in sums and not each.membership.is_shared
             for each in directories
         )
         named = {key for key, job in jobs.items() if job.processes or job.sessions}
-        grouped = {last.key_of.get(each.cpu_source) for each in directories}
+        grouped = {last.key_of.get(each.unique_name) for each in directories}
         if self._kernel is None or not suffices or not named <= grouped:
             return self._read_all()
         processes = self._scanner.glance(self._kernel.due(directories, lambda each: _is_settled(each, last)))
@@ -101,10 +101,10 @@ class ProcessReading:
 
 def _is_settled(directory: JobDirectory, last: LastSample) -> bool:
     """Return whether job and user of a control group are known without reading its processes."""
-    key, membership = last.key_of.get(directory.cpu_source), directory.membership
+    key, membership = last.key_of.get(directory.unique_name), directory.membership
     sample = None if key is None else last.jobs.get(key)
     if key is None or sample is None:
-        is_ignored = directory.cpu_source in last.key_of and key is None
+        is_ignored = directory.unique_name in last.key_of and key is None
         return is_ignored and membership.job_id is not None  # else it gets a job's id with its processes
     has_number = membership.job_id is not None or key.job_id != membership.name
     return has_number and (sample.uid is not None or not sample.processes)

@@ -29,7 +29,7 @@ from jobfeatures_exporter.sampling.processes.attribution import Attribution, Key
 class LastSample(NamedTuple):
     """What a sample needs from the sample before it.
 
-    `key_of` has the job of each control group by `JobDirectory.cpu_source`, `jobs` the records of all jobs
+    `key_of` has the job of each control group by `JobDirectory.unique_name`, `jobs` the records of all jobs
     and other work.
     """
 
@@ -55,12 +55,12 @@ class NodeReading(NamedTuple):
 class ListedGroups(NamedTuple):
     """The control groups of jobs at one sample, and readings of groups made since the sample before.
 
-    `between` has these readings by `JobDirectory.cpu_source`. `gone` has, by job, the removed groups that
+    `between` has these readings by `JobDirectory.unique_name`. `gone` has, by job, the removed groups that
     have such a reading.
     """
 
     groups: GroupList
-    between: Mapping[str, GroupFigures]  # by `cpu_source`
+    between: Mapping[str, GroupFigures]  # by `unique_name`
     gone: Mapping[JobKey, Sequence[JobDirectory]]  # removed groups that have such a reading
 
 
@@ -84,7 +84,7 @@ class Attributed(NamedTuple):
     """
 
     keys: Mapping[int, Key]  # by pid
-    key_of: Mapping[str, JobKey | None]  # by `cpu_source` of groups; None: a stranger's
+    key_of: Mapping[str, JobKey | None]  # by `unique_name` of groups; None: a stranger's
     groups: Mapping[JobKey, Sequence[JobDirectory]]  # none of a job that goes on without any
     members: Mapping[Key, Sequence[ProcessSample]]
     owners: Owners = Owners()
@@ -152,8 +152,8 @@ class Readings(NamedTuple):
 
 def find_populated(listed: ListedGroups, sums: Mapping[str, Sums]) -> list[Membership]:
     """Return the memberships of the jobs' control groups that have processes, according to eBPF's sums."""
-    found = (each for each in listed.groups.directories if each.cpu_source in sums)
-    return [each.membership for each in found if sums[each.cpu_source].processes]
+    found = (each for each in listed.groups.directories if each.unique_name in sums)
+    return [each.membership for each in found if sums[each.unique_name].processes]
 
 
 def gather(
@@ -169,7 +169,7 @@ def gather(
     key_of: dict[str, JobKey | None] = {}
     groups: dict[JobKey, list[JobDirectory]] = {}
     for directory in listed.groups.directories:
-        job_key = key_of[directory.cpu_source] = found.job_key(directory.membership)
+        job_key = key_of[directory.unique_name] = found.job_key(directory.membership)
         if job_key is not None:
             groups.setdefault(job_key, []).append(directory)
     members: dict[Key, list[ProcessSample]] = {}
@@ -183,12 +183,12 @@ def gather(
 def list_groups(groups: GroupList, between: Mapping[str, GroupFigures], last: LastSample) -> ListedGroups:
     """Return the present control groups of jobs, and the removed groups that were read at their end.
 
-    `between` has the readings made since the `last` sample, by `JobDirectory.cpu_source`.
+    `between` has the readings made since the `last` sample, by `JobDirectory.unique_name`.
     """
     gone: dict[JobKey, list[JobDirectory]] = {}
-    living = {each.cpu_source for each in groups.directories} if groups.gone else ()
+    living = {each.unique_name for each in groups.directories} if groups.gone else ()
     for directory in groups.gone:
-        source = directory.cpu_source
+        source = directory.unique_name
         if source in between and source not in living and (key := last.key_of.get(source)) is not None:
             gone.setdefault(key, []).append(directory)
     return ListedGroups(groups, between, gone)
@@ -199,5 +199,5 @@ def find_lost(listed: ListedGroups, readings: Readings, last: LastSample) -> set
 
     None is among them if a lost group belonged to no known job.
     """
-    lost = {last.key_of.get(each.cpu_source) for each in listed.groups.gone}
+    lost = {last.key_of.get(each.unique_name) for each in listed.groups.gone}
     return lost | {key for key, each in readings.jobs.items() if each.has_lost}

@@ -164,7 +164,7 @@ def _troubles(shown: NodeView, data: PageData) -> Html | None:
             "are doing or waiting for. Their directories are kept for an hour."
         )
         more.append(tag("p", advice, class_="sub"))
-    return troubles_notice(shown.troubles, data, *_groupless(shown, data), *more)
+    return troubles_notice(shown.failing_sources, data, *_groupless(shown, data), *more)
 
 
 def _groupless(shown: NodeView, data: PageData) -> list[Html]:

@@ -169,7 +169,7 @@ def test_the_tree_that_is_followed_is_the_one_that_is_there(followed, history):
     assert (tree.unwatched, tree.problem) == ({}, "")
 
 
-def is_apart(path):
+def is_in_container(path):
     return path == "/x" or path.startswith("/x/")
 
 
@@ -177,7 +177,7 @@ def is_apart(path):
 def test_so_it_is_where_what_is_in_containers_is_followed_apart(followed, history):
     slow = Kernel()
     try:
-        tree, kernel, top = followed(slow=slow, is_apart=is_apart)
+        tree, kernel, top = followed(slow=slow, is_in_container=is_in_container)
         for step, then in history:
             change(top, step)
             if then:
@@ -188,7 +188,7 @@ def test_so_it_is_where_what_is_in_containers_is_followed_apart(followed, histor
         assert tree.candidates() == candidates
         fast, other = (watched(each, top, inotify.DELETE) for each in (kernel, slow))
         assert fast | other == above | jobs
-        assert all(map(is_apart, other))
+        assert all(map(is_in_container, other))
         assert fast & other == set()
         assert other & (candidates | jobs) == set()  # where jobs may be is urgent
     finally:
@@ -266,7 +266,7 @@ def test_a_job_below_a_prefix_never_thought_of_is_told_at_once(followed):
 
 def test_in_a_container_all_is_urgent_as_soon_as_there_is_a_sign_of_jobs(followed):
     slow = Kernel()
-    tree, _, top = followed(slow=slow, is_apart=is_apart)
+    tree, _, top = followed(slow=slow, is_in_container=is_in_container)
     os.makedirs(f"{top}/x/pod")
     assert list(tree.follow(is_slow=False)) == []
     assert len(slow.watched) == 2
@@ -287,7 +287,7 @@ def test_where_no_second_instance_is_to_be_had_the_first_follows_all(followed):
     kernel.setattr(inotify, "_libc", NO_INOTIFY)
     slow = Inotify()
     kernel.undo()
-    tree, kernel, top = followed(slow=slow, is_apart=is_apart)
+    tree, kernel, top = followed(slow=slow, is_in_container=is_in_container)
     os.makedirs(f"{top}/x/pod")
     list(tree.follow(is_slow=False))
     assert watched(kernel, top, inotify.CREATE) == {"", "/x", "/x/pod"}

@@ -78,14 +78,14 @@ def test_the_groups_of_a_job_are_read_when_its_first_process_has_ended():
         assert words.take() == {}
         one.kill()
         heard = until(words.take)
-        assert list(heard) == [first.cpu_source]
+        assert list(heard) == [first.unique_name]
         until(lambda: waited_for() == {two.pid})
         assert words.take() == {}  # though nobody has waited for it: it is read once
         assert set(read) == {first.path}
         words.follow([other], {two.pid: [other], os.getpid(): [other]})
         until(lambda: waited_for() == {two.pid, os.getpid()})
         words.follow([first], {one.pid: [first]})  # its number may be that of another process by now
-        assert list(until(words.take)) == [first.cpu_source]
+        assert list(until(words.take)) == [first.unique_name]
 
 
 def test_the_groups_are_read_if_the_process_has_ended_before_it_could_be_waited_for(rounds):
@@ -94,7 +94,7 @@ def test_the_groups_are_read_if_the_process_has_ended_before_it_could_be_waited_
         child.kill()
         child.wait()
         words.follow([directory()], {child.pid: [directory()]})
-        assert list(until(words.take)) == [directory().cpu_source]
+        assert list(until(words.take)) == [directory().unique_name]
         before = len(rounds)
         words.follow([directory()], {child.pid: [directory()]})
         until(lambda: len(rounds) > before)

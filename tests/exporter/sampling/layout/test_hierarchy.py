@@ -84,7 +84,7 @@ def test_a_job_with_a_memory_group_alone_is_found_beside_others_that_have_more(
     for _ in range(2):  # one that is known is found again
         [found] = (each for each in groups.update().directories if each.membership.job_id == "2")
         assert (found.path, found.groups["memory"]) == (f"/{path}", str(group))
-        assert found.cpu_source.startswith(f"/{path}@{group.stat().st_ino}#")  # the next one is another
+        assert found.unique_name.startswith(f"/{path}@{group.stat().st_ino}#")  # the next one is another
         assert "cpuacct" not in found.groups
     group.rmdir()
     found = groups.update()

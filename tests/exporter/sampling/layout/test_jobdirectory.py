@@ -29,4 +29,4 @@ def test_a_figure_s_source_is_the_group_that_counts_it_else_the_whole():
         path="/a", membership=JOB, groups={"memory": "/x"}, inodes={"memory": 7}, sources={"memory": "/a@7#1"}
     )
     assert directory.source("memory", UNIFIED) == "/a@7#1"
-    assert directory.source("cpuacct") == directory.cpu_source == "/a@7"
+    assert directory.source("cpuacct") == directory.unique_name == "/a@7"

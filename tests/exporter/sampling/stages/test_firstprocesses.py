@@ -10,7 +10,7 @@ from jobfeatures_exporter.sampling.stages.firstprocesses import AGAIN_SAMPLES, F
 from jobfeatures_exporter.sampling.stages.values import Attributed, ListedGroups, ProcessesRead
 
 KEY = JobKey("slurm", "7")
-DIRECTORY = SimpleNamespace(cpu_source="/a")
+DIRECTORY = SimpleNamespace(unique_name="/a")
 
 
 def process(pid, ppid):

@@ -24,7 +24,7 @@ KEY = slurm("2")
 DIRECTORY = JobDirectory(
     path="/job_2", membership=Membership(batch_system="slurm", job_id="2"), groups={UNIFIED: "/job_2"}
 )
-SOURCE = DIRECTORY.cpu_source
+SOURCE = DIRECTORY.unique_name
 LAST = LastSample({SOURCE: KEY}, {KEY: JobSample(key=KEY, accounting=FigureSource.CGROUP, uid=6001)})
 IDLE = SimpleNamespace(running=0, blocked=0, processes=1)
 
@@ -110,7 +110,7 @@ def test_one_whose_memory_moves_is_read_though_its_threads_sleep(read, group):
 
 def test_of_a_removed_group_what_was_read_before_is_its_jobs_and_of_an_ended_job_all(read):
     gone = JobDirectory(path="/old", membership=DIRECTORY.membership, groups={UNIFIED: "/old"})
-    between = {gone.cpu_source: GroupFigures(MemoryBytes(anon=3))}
+    between = {gone.unique_name: GroupFigures(MemoryBytes(anon=3))}
     living = read(between=between, gone=[gone]).jobs[KEY]
     assert [each.has_gone for each in living.groups] == [False, True]
     assert living.memory.anon == 1, "what has gone has no memory any more"

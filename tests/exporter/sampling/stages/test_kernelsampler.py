@@ -314,7 +314,7 @@ def test_once_a_process_that_was_waited_for_has_ended_those_that_are_left_are_wa
     node.process(42, cgroup=f"0::/{PATH}\n")
     (job / "cgroup.procs").write_text("42\n")
     rmtree(node.proc / "41")
-    waiting.readings = {each.cpu_source: GroupFigures(MemoryBytes()) for each in waiting.directories}
+    waiting.readings = {each.unique_name: GroupFigures(MemoryBytes()) for each in waiting.directories}
     sampler.sample()
     assert waiting.pids == {42}
     assert not sampler.is_at_rest, "a process that comes now would not be waited for"

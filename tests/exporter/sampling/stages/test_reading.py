@@ -93,7 +93,7 @@ def test_a_job_that_only_processes_tell_has_all_of_them_read(make, make_job):
         path="/a",
         membership=Membership(batch_system="slurm", job_id="9"),
         groups={UNIFIED: "/a"},
-        cpu_source="/a",
+        unique_name="/a",
     )
     last, one = LastSample({"/a": job.key}), GroupList([group])
     assert not reading.read_due(ListedGroups(one, {}, {}), {"/a": "sums"}, {job.key: job}, last).are_all

@@ -23,7 +23,7 @@ READING = GroupFigures(MemoryBytes())
 
 def group(source, name, uid=None):
     membership = Membership(batch_system="slurm", job_id=name, uid=uid)
-    return SimpleNamespace(cpu_source=source, membership=membership)
+    return SimpleNamespace(unique_name=source, membership=membership)
 
 
 def listed(*groups):
@@ -57,7 +57,7 @@ def list_with(between, *, gone, living=(), last=None):
 
 
 def gone_of(listed):
-    return {key: [each.cpu_source for each in those] for key, those in listed.gone.items()}
+    return {key: [each.unique_name for each in those] for key, those in listed.gone.items()}
 
 
 def test_a_removed_group_that_was_read_before_is_its_jobs():
