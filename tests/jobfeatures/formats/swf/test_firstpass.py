@@ -1,5 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
+
+from jobfeatures.formats.swf.check import check_log
+from jobfeatures.formats.swf.fields import UNKNOWN
 from jobfeatures.formats.swf.firstpass import (
     LATEST_SECS,
     SMALL,
@@ -8,9 +11,6 @@ from jobfeatures.formats.swf.firstpass import (
     columns_of,
     numbering_of,
 )
-
-from jobfeatures.formats.swf.check import check_log
-from jobfeatures.formats.swf.fields import UNKNOWN
 from jobfeatures.formats.swf.write import write_records
 from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord, some_at_once
 from jobfeatures.records.model import JobState

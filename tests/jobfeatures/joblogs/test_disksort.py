@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jobfeatures.joblogs.disksort import DiskSorter, TemporaryFileError
 
 from jobfeatures.joblogs import disksort
 from jobfeatures.joblogs import folding as jobfold
 from jobfeatures.joblogs import loggedjob as joblog
+from jobfeatures.joblogs.disksort import DiskSorter, TemporaryFileError
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, sort_in_memory
 from jobfeatures.logkinds import write_log
 from tests.jobfeatures.jobrecords import any_records

@@ -5,8 +5,8 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jobfeatures.formats.swf.endtimes import MAX_GAP, EndTimes
 
+from jobfeatures.formats.swf.endtimes import MAX_GAP, EndTimes
 from tests.held import things_held
 
 NUMBERS = st.integers(-3, 12) | st.sampled_from([MAX_GAP, MAX_GAP + 20, 10**12, 2**64])
