@@ -30,11 +30,12 @@ Limit = int | Unlimited | None
 def multiplied(limit: Limit, count: int | None) -> Limit:
     """Return `limit` × `count`: the total of a limit per CPU or slot.
 
-    UNLIMITED stays UNLIMITED; the result is None if a value is unknown.
+    UNLIMITED stays UNLIMITED; the result is None if a value is unknown, or if a job has no CPU at all: then
+    this is no limit, but readers would take it for one that is used up.
     """
     if not isinstance(limit, int):
         return limit
-    return None if count is None else limit * count
+    return limit * count if count else None
 
 
 class JobState(enum.Enum):

@@ -55,6 +55,7 @@ def test_a_node_is_as_busy_as_its_jobs_make_it(used, total, state):
 def test_a_limit_of_each_slot_is_multiplied_unless_it_is_no_number():
     assert multiplied(3600, 8) == 28800
     assert multiplied(3600, None) is None
+    assert multiplied(3600, 0) is None
     assert multiplied(UNLIMITED, 8) is UNLIMITED
 
 

@@ -107,6 +107,12 @@ def test_a_job_s_notice_is_what_machine_and_job_let_it_vacate(job, machine, leas
     assert vacate_time(*ads).after_retirement(593) == with_retirement
 
 
+def test_a_job_without_a_cpu_has_no_limit_of_cpu_time():
+    """HTCondor gives `request_cpus = 0` a slot of 0 CPUs; its CPU time is not limited."""
+    job, notes = job_of("CpusProvisioned = 0\nAllowedJobDuration = 3600\n", "Cpus = 0\n")
+    assert (job.allocated_cpus, job.limits.wall_secs, job.limits.cpu_secs, notes) == (0, 3600, None, [])
+
+
 def test_a_zero_is_a_zero():
     job, _ = job_of("CpusProvisioned = 0\nMemoryProvisioned = 0\nNumJobStarts = 0\n", "Cpus = 4\n")
     assert (job.allocated_cpus, job.limits.memory_bytes, job.restarts) == (0, 0, 0)
