@@ -24,10 +24,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobfeatures.joblogs.disksort import DiskSorter
 from ways import compare, measure_one
 
 from jobfeatures.batch.slurm.sacct.records import read_records
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.logfiles import bounded_lines, reading
 from jobfeatures.joblogs.loggedjob import Notes

@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jobfeatures.joblogs.disksort import DiskSorter
 
 from jobfeatures.joblogs import batches, folding
 from jobfeatures.joblogs.batches import HashedIds, in_batches
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord, Notes, StepUse
 from jobfeatures.logkinds import read_log, write_log

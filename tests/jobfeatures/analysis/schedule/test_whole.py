@@ -7,7 +7,6 @@ import tracemalloc
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from jobfeatures.joblogs.disksort import TemporaryFileError
 
 from jobfeatures.analysis.schedule import runs
 from jobfeatures.analysis.schedule.bags import Join
@@ -20,6 +19,7 @@ from jobfeatures.analysis.schedule.runs import Store
 from jobfeatures.analysis.schedule.shares import ShareRules
 from jobfeatures.analysis.schedule.spooled import spool
 from jobfeatures.analysis.schedule.whole import Whole
+from jobfeatures.joblogs.disksort import TemporaryFileError
 from tests.jobfeatures.evaluated import summarise
 
 FIELDS = ("user", "group", "queue", "partition")

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from jobfeatures.joblogs.disksort import DiskSorter
 
 from jobfeatures.analysis.schedule import logreading as reading
 from jobfeatures.analysis.schedule import runs
 from jobfeatures.analysis.simulate.policies import Policy
 from jobfeatures.cli import main
 from jobfeatures.formats.joblines import format_line
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.loggedjob import JobRecord
 from tests.jobfeatures.analysis.schedule.test_whole import assert_same
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jobfeatures.joblogs.disksort import DiskSorter
 
 from jobfeatures.joblogs import disksort, folding
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.loggedjob import Notes
 from jobfeatures.logkinds import read_log, write_log
 

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jobfeatures.joblogs.disksort import DiskSorter
 
 from jobfeatures.formats.swf import inorder
 from jobfeatures.formats.swf.inorder import in_order, without
+from jobfeatures.joblogs.disksort import DiskSorter
 from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord, sort_in_memory
 
 TIMES = st.integers(0, 9) | st.none() | st.just(4.5)

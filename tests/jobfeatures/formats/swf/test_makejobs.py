@@ -4,9 +4,9 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-from jobfeatures.formats.swf.firstpass import columns_of, numbering_of
 
 from jobfeatures.formats.swf.fields import FIELDS, UNKNOWN
+from jobfeatures.formats.swf.firstpass import columns_of, numbering_of
 from jobfeatures.formats.swf.lines import format_job
 from jobfeatures.formats.swf.makejobs import format_jobs, make_jobs
 from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord
