@@ -88,6 +88,7 @@ class Features:
 
     def __init__(self, machine=None, job=None):
         self._locations = {MACHINE: machine, JOB: job}
+        self._has_job = job is not None
         self._seen = {}  # by area: when its URL was last found to exist
         self._agent = None  # the name under which addresses are asked
         self._lock = None  # the descriptor that holds it
@@ -182,6 +183,8 @@ class Features:
         could not be queried: that is not the same as no limit.
         """
         notes = []
+        if not self._has_job:
+            notes.append("$JOBFEATURES is not set: what limits the job is unknown")
         details = {}
         bases = {}
         start = self._seconds(JOB, "jobstart_secs", notes)
@@ -215,7 +218,7 @@ class Features:
         """Return two `Features`, the first with the job's features alone, the other with the machine's."""
         parts = [Features(**{area: self._locations[area]}) for area in (JOB, MACHINE)]
         for each in parts:
-            each._agent = self._agent  # noqa: SLF001  # of its own kind
+            each._agent, each._has_job = self._agent, self._has_job  # noqa: SLF001  # of its own kind
         return parts
 
     def _limit(self, key, notes, details):
@@ -920,6 +923,8 @@ class _Run:
                     signal.signal(number, lambda *_: None)
             except (OSError, ValueError):
                 continue  # not one that can be caught
+        # What launchers leave blocked would never come, to us and to the program.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, set(signal.Signals))
         try:  # noqa: SIM105  # contextlib is slow to import
             self._terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
         except OSError:

@@ -71,6 +71,7 @@ class Roster:
         self._freezes = Freezes(rules)
         self._remembered: dict[JobKey, JobObservation] = {}
         self._recorded: dict[JobKey, float] = {}  # time of the prolog record's report
+        self._replacements = 0  # of the folder of these records
         self._beside: dict[JobKey, Version | None] = {}  # the record that the last decision had weighed
         self._withdrawn: dict[JobKey, float] = {}
         self._left: dict[JobKey, tuple[float, EndEvidence]] = {}  # as of which evidence, and what that proves
@@ -157,8 +158,10 @@ class Roster:
         return self._withdrawn.get(key, float("-inf")) >= known_at_secs
 
     def _note_epilogs(self, table: JobTable) -> None:
-        gone = self._recorded.keys() - table.jobs.keys() - table.versions.keys()
-        self._withdrawn.update(dict.fromkeys(gone, table.taken_at_secs))
+        if table.replacements == self._replacements:  # else no epilog has removed them
+            gone = self._recorded.keys() - table.jobs.keys() - table.versions.keys()
+            self._withdrawn.update(dict.fromkeys(gone, table.taken_at_secs))
+        self._replacements = table.replacements
         self._recorded = {key: table.answered_at_secs(key) for key in table.jobs}
         for key in self._withdrawn.keys() & table.jobs.keys():
             # The next job's prolog may have started before its predecessor's epilog was detected.

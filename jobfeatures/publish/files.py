@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobfeatures.errors import UnsafePathError
-from jobfeatures.system.privatefile import READ_UNFOLLOWED, opened
+from jobfeatures.system.privatefile import READ_UNFOLLOWED, closing, opened
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LOCK_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -216,6 +216,25 @@ def has_locked(descriptor: int, timeout_secs: float) -> bool:
             time.sleep(0.002)
         else:
             return True
+
+
+class HeldFolder:
+    """Tells whether a folder was replaced. It stays open, so that no other one gets its inode number."""
+
+    def __init__(self) -> None:
+        self._held: int | None = None
+
+    def is_another(self, descriptor: int) -> bool:
+        """Return whether the open folder `descriptor` is another one than at the last call."""
+        before, self._held = self._held, os.dup(descriptor)
+        if before is None:
+            return False
+        with closing(before):
+            return not os.path.sameopenfile(before, descriptor)
+
+    def __del__(self) -> None:
+        if self._held is not None:
+            os.close(self._held)
 
 
 def must_be_ours(descriptor: int, path: str) -> None:

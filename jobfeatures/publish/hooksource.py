@@ -13,9 +13,10 @@ from contextlib import AbstractContextManager
 from jobfeatures.errors import ParseError, Rejected, failing_source
 from jobfeatures.jobs.evidence import HOOKS
 from jobfeatures.jobs.jobrecords import MAX_RECORD_BYTES, parse_record
+from jobfeatures.publish.files import DIRECTORY, HeldFolder
 from jobfeatures.records.model import Job, JobKey, JobTable, Version
 from jobfeatures.system.clock import Clock
-from jobfeatures.system.privatefile import read_bounded, version_of
+from jobfeatures.system.privatefile import opened, read_bounded, version_of
 
 
 class HookSource:
@@ -27,6 +28,8 @@ class HookSource:
     def __init__(self, directory: str, clock: Clock) -> None:
         self._directory = directory
         self._clock = clock
+        self._held = HeldFolder()
+        self._replacements = 0
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs that have a record. Raises SourceError if the folder cannot be listed.
@@ -35,8 +38,9 @@ class HookSource:
         """
         del seen, claimed
         taken_at = self._clock.now_secs()
-        with failing_source(self._directory, OSError):
-            names = sorted(name for name in os.listdir(self._directory) if name.endswith(".json"))
+        with failing_source(self._directory, OSError), opened(self._directory, DIRECTORY) as folder:
+            names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+            self._replacements += self._held.is_another(folder)
         jobs: dict[JobKey, Job] = {}
         reported_secs: dict[JobKey, float] = {}
         versions: dict[JobKey, Version] = {}
@@ -68,6 +72,7 @@ class HookSource:
             rejected=tuple(rejected),
             reported_secs=reported_secs,
             versions=versions,
+            replacements=self._replacements,
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:

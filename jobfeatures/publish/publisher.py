@@ -15,6 +15,8 @@ from jobfeatures.jobs.roster import KnownJobs
 from jobfeatures.publish.contradictions import Contradictions
 from jobfeatures.publish.drainbook import NO_VIEW, DrainView
 from jobfeatures.publish.drainstore import with_announced
+from jobfeatures.publish.files import HeldFolder
+from jobfeatures.publish.folders import KNOWN
 from jobfeatures.publish.reconcile import plan_publication
 from jobfeatures.publish.site import Site
 from jobfeatures.publish.tree import FeatureTree
@@ -55,6 +57,7 @@ class Publisher:
         self.site = site
         self._clock = clock
         self._noted: set[JobKey] = set()  # jobs for which we have written a note
+        self._notes_folder = HeldFolder()
         self._withdrawn: dict[JobKey, float | None] = {}
         self._contradictions = Contradictions()
         self.status = PublisherStatus()
@@ -71,6 +74,7 @@ class Publisher:
         are the limits (bytes) of control groups, for jobs whose batch system reports none.
         """
         now = self._clock.now_secs()
+        self._attempt("notes", self._forget_if_replaced)
         machine = with_announced(self.site.machine, drains.drains, drains.announced)
         failures = int(
             self._attempt("machine", lambda: write_machine(self._tree, self.site, machine, now_secs=now))
@@ -146,6 +150,13 @@ class Publisher:
                 JobObservation(REMEMBERED, record.reported_at_secs or 0.0, record.job, record.start_source)
             )
         return found
+
+    def _forget_if_replaced(self) -> None:
+        """Publish everything anew if the folders were emptied or mounted over: no epilog has done that."""
+        with self._tree.folder(KNOWN) as folder:
+            if self._notes_folder.is_another(folder):
+                log.warning("the folders below %s were replaced: all is published anew", self._tree.root)
+                self._noted.clear()
 
     def _change(self, key: JobKey, known_jobs: KnownJobs, action: Callable[[], None]) -> bool:
         """Change a job's directories under its lock; return True if that failed.

@@ -323,7 +323,8 @@ class JobTable:
     a job missing from a complete table has ended. Otherwise a missing job proves nothing: `gone` maps the
     jobs that the source does not know, or has on other nodes, to the time of that answer. `reported_secs` has
     the jobs that were reported at another time than `taken_at_secs`. `versions` identify the prolog records
-    from which jobs were read. `node` is None if the source reports nothing about the node; `node_problem`
+    from which jobs were read, and `replacements` counts how often their folder was replaced: a record that is
+    missing then proves nothing. `node` is None if the source reports nothing about the node; `node_problem`
     says why it could not be asked about the node although it reported jobs. `groupless` are running jobs for
     which no control group is expected on this node.
     """
@@ -338,6 +339,7 @@ class JobTable:
     reported_secs: Mapping[JobKey, float] = field(default_factory=dict)
     gone: Mapping[JobKey, float] | None = None
     versions: Mapping[JobKey, Version] = field(default_factory=dict)
+    replacements: int = 0
     clock_ahead_secs: float | None = None  # batch system's clock minus the node's, if reported
     groupless: frozenset[JobKey] = frozenset()
 

@@ -242,6 +242,19 @@ def test_no_known_limit_is_none_not_zero(features: Features) -> None:
     assert left.bases == {}
 
 
+def test_without_the_job_s_features_a_shutdown_is_not_all_that_may_end_it(machine: Path) -> None:
+    """As in a container that got $MACHINEFEATURES alone."""
+    fill(machine, shutdowntime=NOW + 86400)
+    for job in (None, ""):
+        variables = {"MACHINEFEATURES": str(machine), **({} if job is None else {"JOBFEATURES": job})}
+        left = Features.from_environment(variables).remaining(NOW)
+        assert (left.seconds, left.notes) == (
+            86400,
+            ("$JOBFEATURES is not set: what limits the job is unknown",),
+        )
+    assert not Features(machine=str(machine), job="/").apart()[1].remaining(NOW).notes
+
+
 def test_an_end_that_has_passed_is_negative_and_not_missing(features: Features, machine: Path) -> None:
     fill(machine, shutdowntime=NOW - 5)
     left = features.remaining(NOW + 0.5)

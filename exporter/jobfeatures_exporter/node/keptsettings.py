@@ -41,8 +41,10 @@ class KeptSettings:
     def __init__(self, file: WatchedSettings, board: NodeBoard) -> None:
         self._path, self._read = file
         self._board = board
+        self._copy = f"{board.tree.intake_path}/{CONFIG}"  # others may remove it
         self._seen: tuple[object, ...] | None = None
-        self._is_broken = False
+        self._is_invalid = False
+        self._is_broken = False  # and told by us
 
     def check(self) -> None:
         """Validate the file and copy it for hooks, if it or a drop-in has changed.
@@ -55,7 +57,7 @@ class KeptSettings:
             if self._path == DEFAULT_FILE:
                 return  # none is needed
             seen = ()
-        if seen == self._seen:
+        if seen == self._seen and (self._is_invalid or os.path.exists(self._copy)):
             return
         try:
             is_needed = self._path != DEFAULT_FILE
@@ -64,8 +66,10 @@ class KeptSettings:
             if read_settings(self._path, is_needed=is_needed) != before:
                 return  # it is being written: the next check is soon
         except JobfeaturesError as error:
+            self._is_invalid = True
             self._broken(error)
         else:
+            self._is_invalid = False
             self._good(before)
         self._seen = seen
 

@@ -259,8 +259,6 @@ class FeatureServer:
 async def _body(request: web.BaseRequest) -> bytes:
     if "Content-Encoding" in request.headers:
         raise Refused(415)
-    if "Expect" in request.headers:
-        raise Refused(417)
     return await read_body(request, most_bytes=MAX_BODY_BYTES, within_secs=BODY_WAIT_SECS)
 
 

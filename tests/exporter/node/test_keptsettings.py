@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,13 @@ def test_a_broken_file_is_told_once_and_the_good_one_stays(kept, board, file, tm
     file.write_text(GOOD)
     kept.check()
     assert board.reload.successful
+
+
+def test_a_copy_that_somebody_has_removed_is_made_again(kept, tmp_path):
+    kept.check()
+    shutil.rmtree(tmp_path / "root")
+    kept.check()
+    assert (tmp_path / "root/intake/config.toml").read_text() == GOOD
 
 
 def test_a_file_that_has_gone_is_broken_and_only_the_default_one_may_be_absent(

@@ -220,6 +220,17 @@ def test_children_that_are_ignored_where_it_starts_leave_their_status(quick: lis
     assert run([sys.executable, "-c", text, *quick, "--", "sh", "-c", "exit 7"], job).returncode == 7
 
 
+def test_signals_that_a_launcher_has_blocked_come_all_the_same(quick: list[str], job: Path) -> None:
+    text = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals)); "
+    blocked = [sys.executable, "-c", text + "os.execv(sys.argv[1], sys.argv[1:])", *quick]
+    limit(job, 60)
+    with begun([*blocked, "--signal", "USR1@600", "--", *program(TELLS)], job) as running:
+        assert running.stdout.readline() == "SIGUSR1\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.stdout.readline() == "SIGTERM\n"
+        assert ended(running) == ("", 0)
+
+
 def test_where_no_more_threads_may_be_the_program_goes_on_and_that_is_said(
     tmp_path: Path, quick: list[str], job: Path
 ) -> None:

@@ -2,12 +2,14 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jobfeatures.features.origin import parse_origins
+from jobfeatures.jobs.evidence import Presence
 from jobfeatures.jobs.jobrecords import format_record
 from jobfeatures.jobs.roster import Roster
 from jobfeatures.publish.config import SiteSettings
@@ -384,6 +386,39 @@ def test_an_answer_between_an_epilog_and_the_next_run_s_prolog_counts(
         update(publisher, [read_table(tree, clock), answer], roster)
         assert publisher.take_withdrawn() == {}
         assert (tmp_path / "features/jobfeatures/slurm-12/wall_limit_secs").read_text() == "60\n"
+
+
+@pytest.mark.parametrize("how", ["emptied", "removed", "moved"])
+def test_who_empties_the_folders_ends_no_job(
+    publisher, tree, clock, make_job, make_table, tmp_path, how, caplog
+):
+    """Somebody cleans up, or mounts over it. No epilog has removed the record and the note."""
+    job, roster, source = make_job(), Roster(), HookSource(tree.records_path, clock)
+    put_record(tree, job, clock.now)
+    running = make_table(job, taken_at_secs=clock.now, complete=False)
+    update(publisher, [source.poll_jobs(()), running], roster)
+    root = tmp_path / "features"
+    if how == "moved":
+        root.rename(tmp_path / "elsewhere")
+    else:
+        shutil.rmtree(root)
+    if how == "emptied":
+        root.mkdir()
+    clock.advance(1)
+    tree.prepare()
+    for _ in range(2):
+        table = source.poll_jobs(())
+        assert roster.judge([table, running], now_secs=clock.now).presences == {job.key: Presence.HERE}
+        update(publisher, [table, running], roster)
+        assert publisher.take_withdrawn() == {}
+        assert (root / "jobfeatures/slurm-12/job_id").read_text() == "12\n"
+    assert caplog.text.count("were replaced: all is published anew") == 1
+    tree.remove_job(job.key)
+    assert roster.judge([source.poll_jobs(()), running], now_secs=clock.now).presences == {
+        job.key: Presence.HERE
+    }  # what the new folder never had proves nothing, but the lost note does
+    update(publisher, [running], roster)
+    assert publisher.take_withdrawn() == {job.key: clock.now}
 
 
 def test_a_held_lock_delays_one_job_and_no_other(publisher, tree, clock, make_job, make_table):
