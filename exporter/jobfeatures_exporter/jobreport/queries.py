@@ -113,17 +113,19 @@ def steps_seen(selector: str, range_secs: float) -> str:
     return _at_steps("count_over_time", f"{PROOF.sample_name}{{{selector}}}", range_secs)
 
 
-def steps_suspended(selector: str, range_secs: float) -> str:
+def steps_suspended(selector: str, range_secs: float, at_steps_of_secs: float | None = None) -> str:
     """Return the query for the number of points in time at which each job was suspended.
 
-    The points are `step_secs` apart in the range, so this measures how long the job was suspended.
+    The points are `at_steps_of_secs` (None: `step_secs`) apart in the range, so this measures how long the
+    job was suspended.
     """
     state = f"{selector},state={quoted(JobState.SUSPENDED.value)}"
-    return _at_steps("count_over_time", f"{allocation.STATE.sample_name}{{{state}}}", range_secs)
+    inner = f"{allocation.STATE.sample_name}{{{state}}}"
+    return _at_steps("count_over_time", inner, range_secs, at_steps_of_secs)
 
 
-def _at_steps(function: str, inner: str, range_secs: float) -> str:
-    return f"{function}({inner}[{span(range_secs)}:{span(step_secs(range_secs))}])"
+def _at_steps(function: str, inner: str, range_secs: float, steps_secs: float | None = None) -> str:
+    return f"{function}({inner}[{span(range_secs)}:{span(steps_secs or step_secs(range_secs))}])"
 
 
 def step_secs(range_secs: float) -> int:

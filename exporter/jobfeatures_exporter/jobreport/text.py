@@ -119,7 +119,8 @@ def _time(report: JobUse) -> str:
     limit = report.wall_limit_secs
     if limit is not None:
         text += ", without a limit" if math.isinf(limit) else f" of {format_span(limit)}"
-    return text + _part(report.time_share)
+    text += _part(report.time_share)
+    return text + (f", suspended for {format_span(report.suspended_secs)}" if report.suspended_secs else "")
 
 
 def _cpus(report: JobUse) -> str:
@@ -143,7 +144,7 @@ def _memory(report: JobUse) -> str:
 def _gpus(report: JobUse) -> str:
     if report.gpu_count is None:
         return ""
-    used = or_unknown(compute_ratio(report.gpu_secs, report.elapsed_secs), format_figure)
+    used = or_unknown(compute_ratio(report.gpu_secs, report.active_secs), format_figure)
     return f"{used} of {format_figure(report.gpu_count)} in use on average{_part(report.gpu_share)}"
 
 
@@ -206,14 +207,14 @@ def _node_table(report: JobUse) -> list[str]:
 
 
 def _row(head: str, of: NodeUse | JobUse) -> list[str]:
-    gpus = or_unknown(compute_ratio(of.gpu_secs, of.elapsed_secs), format_figure)
+    gpus = or_unknown(compute_ratio(of.gpu_secs, of.active_secs), format_figure)
     return [head, *_used(of), gpus, or_unknown(of.gpu_count, format_figure)]
 
 
 def _used(of: NodeUse | JobUse) -> list[str]:
     """Return six texts on CPUs, then memory, of a job or node: used, out of how much, and the share."""
     return [
-        or_unknown(compute_ratio(of.cpu_secs, of.elapsed_secs), format_figure),
+        or_unknown(compute_ratio(of.cpu_secs, of.active_secs), format_figure),
         or_unknown(of.allocated_cpus, format_figure),
         or_unknown(of.cpu_share, format_share),
         or_unknown(of.memory_peak, format_bytes),
@@ -229,7 +230,7 @@ def _card_lines(report: JobUse) -> list[str]:
             fit(card.uuid, 44),
             fit(node.place.name, 24),
             fit(card.model, 24) or UNKNOWN,
-            or_unknown(compute_ratio(card.busy_secs, report.elapsed_secs), format_share),
+            or_unknown(compute_ratio(card.busy_secs, report.active_secs), format_share),
             or_unknown(card.memory_peak, format_bytes),
             or_unknown(card.memory, format_bytes),
         ]

@@ -23,6 +23,7 @@ LAST = (
     *(jobs.CPU, jobs.LIMIT, gpus.JOB_ALLOCATED, gpus.JOB_BUSY),
 )
 HOUR_SECS = 3600.0
+SUSPENDED_AT_SECS = 60.0  # how far apart the points in time are at which jobs may be suspended
 GIBIBYTE = 2.0**30
 NOBODY = "?"  # unknown user or account
 
@@ -31,6 +32,7 @@ NOBODY = "?"  # unknown user or account
 class Total:
     """Sums over the jobs of one user or account, in core hours, GiB hours and GPU hours.
 
+    Hours in which a job was suspended do not count, except for memory, which it kept.
     Fields with "used" in their names say what the jobs used, the others what was allocated. Only nodes
     where both are known are in the sums of CPUs, memory or GPUs; `jobs_without_cpu`, `jobs_without_memory`
     and `jobs_without_gpu` count jobs with other nodes. A CPU time is implausible if the allocated CPUs cannot
@@ -60,12 +62,13 @@ class Total:
         self.jobs += 1
         self.jobs_with_implausible_cpu_time += job.has_impossible_cpu_time
         hours = None if job.elapsed_secs is None else job.elapsed_secs / HOUR_SECS
+        active_hours = (job.active_secs or 0.0) / HOUR_SECS
         cpus = [(node.allocated_cpus, node.cpu_secs) for node in job.nodes]
         memory = [(node.allocated_memory, node.memory_peak) for node in job.nodes]
         cards = [(node.gpu_count, node.gpu_secs) for node in job.nodes if node.gpu_count]
         count, secs, is_all = _sum_known(cpus)
         self.jobs_without_cpu += hours is None or not is_all
-        self.core_hours += count * (hours or 0.0)
+        self.core_hours += count * active_hours
         self.used_core_hours += secs / HOUR_SECS if hours is not None else 0.0
         size, peak, is_all = _sum_known(memory)
         self.jobs_without_memory += hours is None or not is_all
@@ -73,7 +76,7 @@ class Total:
         self.used_gibibyte_hours += peak / GIBIBYTE * (hours or 0.0)
         count, secs, is_all = _sum_known(cards)
         self.jobs_without_gpu += bool(cards) and (hours is None or not is_all)
-        self.gpu_hours += count * (hours or 0.0)
+        self.gpu_hours += count * active_hours
         self.used_gpu_hours += secs / HOUR_SECS if hours is not None else 0.0
 
 
@@ -130,6 +133,10 @@ def ask_totals(ask: Ask, question: ReportQuestion, by: str) -> Totals:
     )
     has_gpus = any(each.name == gpus.JOB_ALLOCATED.sample_name for found in last.values() for each in found)
     cards = query(queries.last((gpus.BUSY,), 'uuid!=""', question.since_secs)) if has_gpus else ()
+    suspended = _by_job(
+        query(queries.steps_suspended(matchers, question.since_secs, SUSPENDED_AT_SECS)),
+        question.cluster_label,
+    )
     living = _by_job(query(queries.current(matchers)), question.cluster_label)
     totals: dict[str, Total] = {}
     unseen = 0
@@ -152,7 +159,11 @@ def ask_totals(ask: Ask, question: ReportQuestion, by: str) -> Totals:
             job_id,
             ReportedRun(start_secs, ended_secs, ended_secs),
             SeriesOfJobs(
-                last=tuple(series), highest={jobs.USED: tuple(peaks.get(key, ()))}, cards=tuple(cards)
+                last=tuple(series),
+                highest={jobs.USED: tuple(peaks.get(key, ()))},
+                suspended_steps=tuple(suspended.get(key, ())),
+                step_secs=SUSPENDED_AT_SECS,
+                cards=tuple(cards),
             ),
         )
         name = report.info.get(by) or NOBODY

@@ -82,34 +82,22 @@ def _is_explained_by_waits(use: JobUse) -> bool:
     held = [use.stalled_share(resource) or 0.0 for resource in ("cpu", "io", "memory")]
     worst = min(1.0, max(*held, _withheld(use) or 0.0))
     # Else its CPU use was low even when it did not wait.
-    return worst >= 0.5 or (_cpu_share(use) or 0.0) >= at.LOW_CPU * (1 - worst)
-
-
-def _while_active(use: JobUse, share: float | None) -> float | None:
-    """Convert a share of a job's time to a share of the time in which it was not suspended."""
-    active = use.active_secs if use.suspended_secs else None
-    return share * (use.elapsed_secs or 0.0) / active if share is not None and active else share
-
-
-def _cpu_share(use: JobUse) -> float | None:
-    return _while_active(use, use.cpu_share)
+    return worst >= 0.5 or (use.cpu_share or 0.0) >= at.LOW_CPU * (1 - worst)
 
 
 def _idle_nodes(use: JobUse) -> list[NodeUse]:
     """Return the job's nodes that were nearly idle while its other nodes worked."""
-    shares = [(node, _while_active(use, node.cpu_share)) for node in use.nodes]
-    idle = [node for node, share in shares if share is not None and share < at.IDLE_CPU]
+    idle = [node for node in use.nodes if node.cpu_share is not None and node.cpu_share < at.IDLE_CPU]
     return idle if len(idle) < len(use.nodes) else []
 
 
 def _little_use(use: JobUse) -> str | None:
     """Return which of `LITTLE_USE` is true of the job's working nodes; None if its GPUs compute, or may."""
-    gpu_share = _while_active(use, use.gpu_share)
-    if (gpu_share is None and use.gpu_count) or (gpu_share or 0.0) >= at.BUSY_GPU:
+    if (use.gpu_share is None and use.gpu_count) or (use.gpu_share or 0.0) >= at.BUSY_GPU:
         return None
     idle = _idle_nodes(use)
     working = replace(use, nodes=tuple(node for node in use.nodes if node not in idle)) if idle else use
-    share, used, given = _cpu_share(working), _while_active(use, working.cpus_used), working.allocated_cpus
+    share, used, given = working.cpu_share, working.cpus_used, working.allocated_cpus
     if share is None or used is None or given is None:
         return None
     if share < at.IDLE_CPU:
@@ -183,7 +171,7 @@ _IF_ALONE = ", and nothing else explains it"
 
 @_rule("cpu_idle", f"less than {at.IDLE_CPU:.0%} of the CPU time used{_IF_ALONE}")
 def _idle_cpus(use: JobUse) -> str | None:
-    worked = format_share(_cpu_share(use) or 0.0)
+    worked = format_share(use.cpu_share or 0.0)
     sentence = f"it did next to nothing: its CPUs worked {worked} of the time"
     return sentence if _little_use(use) == "cpu_idle" else None
 
@@ -201,7 +189,7 @@ def _serial(use: JobUse) -> str | None:
 
 @_rule("cpu_low", f"less than {at.LOW_CPU:.0%} of the CPU time used{_IF_ALONE}")
 def _low_cpu(use: JobUse) -> str | None:
-    worked = format_share(_cpu_share(use) or 0.0)
+    worked = format_share(use.cpu_share or 0.0)
     sentence = f"its CPUs worked {worked} of the time: ask for fewer, or find what it waits for"
     return sentence if _little_use(use) == "cpu_low" else None
 
@@ -214,7 +202,7 @@ def _withheld(use: JobUse) -> float | None:
 
 @_rule("cpu_throttled", f"a quota withheld {at.THROTTLED:.0%} or more of the CPU time it wanted")
 def _throttled(use: JobUse) -> str | None:
-    withheld, share = _withheld(use), _cpu_share(use)
+    withheld, share = _withheld(use), use.cpu_share
     if withheld is None or withheld < at.THROTTLED or share is None or share >= at.BUSY_CPU:
         return None
     return (
@@ -229,7 +217,7 @@ def _throttled(use: JobUse) -> str | None:
     "of the time or more, longer than for storage or memory",
 )
 def _contended(use: JobUse) -> str | None:
-    stalled, share = use.stalled_share("cpu"), _cpu_share(use)
+    stalled, share = use.stalled_share("cpu"), use.cpu_share
     if stalled is None or stalled < at.CPU_STALLED or share is None or share >= at.BUSY_CPU:
         return None
     if stalled < max(use.stalled_share(resource) or 0.0 for resource in ("io", "memory")):
@@ -247,7 +235,7 @@ def _contended(use: JobUse) -> str | None:
 )
 def _crowded(use: JobUse) -> str | None:
     stalled, threads, cpus = use.stalled_share("cpu"), use.threads, use.allocated_cpus
-    share = _cpu_share(use)
+    share = use.cpu_share
     if stalled is None or threads is None or not cpus or share is None:
         return None
     if stalled < at.CPU_STALLED or threads < at.THREADS_PER_CPU * cpus or share < at.LOW_CPU:
@@ -260,7 +248,7 @@ def _crowded(use: JobUse) -> str | None:
 
 @_rule("pilot_idle", f"a pilot's payloads took less than {at.LOW_CPU:.0%} of its CPUs")
 def _idle_pilot(use: JobUse) -> str | None:
-    claimed, given, share = use.claimed_cpus, use.allocated_cpus, _cpu_share(use)
+    claimed, given, share = use.claimed_cpus, use.allocated_cpus, use.cpu_share
     if claimed is None or not given or claimed >= at.LOW_CPU * given or share is None or share >= at.LOW_CPU:
         return None
     return (
@@ -286,7 +274,7 @@ def _starved_io(use: JobUse) -> str | None:
     stalled, all_stalled = use.stalled_share("io"), use.stalled_share("io", all_tasks=True)
     if stalled is None or stalled < at.IO_STALLED:
         return None
-    share = _cpu_share(use)
+    share = use.cpu_share
     # A task that waits while others compute costs the job nothing.
     if (share is None or share >= at.LOW_CPU) and (all_stalled or 0.0) < at.IO_STALLED:
         return None
@@ -306,11 +294,11 @@ def _idle_gpu(use: JobUse) -> str | None:
 
 @_rule("gpu_low", f"its GPUs computed less than {at.LOW_GPU:.0%} of the time")
 def _low_gpu(use: JobUse) -> str | None:
-    share = _while_active(use, use.gpu_share)
+    share = use.gpu_share
     if share is None or share >= at.LOW_GPU:
         return None
     why = "do they wait for data?"
-    if (_cpu_share(use) or 0.0) >= at.BUSY_CPU:
+    if (use.cpu_share or 0.0) >= at.BUSY_CPU:
         why = "its CPUs were busy, so ask for more of them, or prepare the data beforehand"
     return f"its GPUs computed {format_share(share)} of the time: {why}"
 

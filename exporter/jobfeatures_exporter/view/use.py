@@ -76,12 +76,17 @@ class NodeUse:
     coverage: float | None = None  # share of the job's time in which Prometheus has samples of it
 
     @property
+    def active_secs(self) -> float | None:
+        """Return for how many seconds the job ran without being suspended; None if unknown."""
+        return None if self.elapsed_secs is None else max(0.0, self.elapsed_secs - self.suspended_secs)
+
+    @property
     def cpu_share(self) -> float | None:
-        """Return the CPU time used on the node as a share (0 to 1) of allocated CPUs × elapsed time.
+        """Return the CPU time used on the node as a share (0 to 1) of allocated CPUs × active time.
 
         None if any of these is unknown.
         """
-        return compute_ratio(self.cpu_secs, multiply(self.allocated_cpus, self.elapsed_secs))
+        return compute_ratio(self.cpu_secs, multiply(self.allocated_cpus, self.active_secs))
 
     @property
     def memory_share(self) -> float | None:
@@ -148,9 +153,9 @@ class JobUse:
     claimed_cpus = _Sum(lambda node: node.claimed_cpus)
     throttled_secs = _Sum(lambda node: node.throttled_secs)  # by its quota, summed over CPUs
     threads = _Sum(lambda node: node.threads)  # on average
-    # Allocated but not used.
-    idle_cpu_secs = _Sum(lambda node: _minus(multiply(node.allocated_cpus, node.elapsed_secs), node.cpu_secs))
-    idle_gpu_secs = _Sum(lambda node: _minus(multiply(node.gpu_count, node.elapsed_secs), node.gpu_secs))
+    # Allocated but not used while the job was not suspended: others may have had its CPUs then.
+    idle_cpu_secs = _Sum(lambda node: _minus(multiply(node.allocated_cpus, node.active_secs), node.cpu_secs))
+    idle_gpu_secs = _Sum(lambda node: _minus(multiply(node.gpu_count, node.active_secs), node.gpu_secs))
     unused_memory = _Sum(lambda node: _minus(node.allocated_memory, node.memory_peak))
 
     @property
@@ -184,18 +189,18 @@ class JobUse:
 
     @property
     def cpu_share(self) -> float | None:
-        """Return CPU time used on all nodes as a share (0 to 1) of allocated CPUs × elapsed time.
+        """Return CPU time used on all nodes as a share (0 to 1) of allocated CPUs × active time.
 
         Nodes for which any of these is unknown do not count; None if none is left.
         """
         return self._share(
-            lambda node: node.cpu_secs, lambda node: multiply(node.allocated_cpus, node.elapsed_secs)
+            lambda node: node.cpu_secs, lambda node: multiply(node.allocated_cpus, node.active_secs)
         )
 
     @property
     def cpus_used(self) -> float | None:
         """Return how many CPUs the job used on average while it ran; None if unknown."""
-        return compute_ratio(self.cpu_secs, self.elapsed_secs)
+        return compute_ratio(self.cpu_secs, self.active_secs)
 
     @property
     def memory_share(self) -> float | None:
@@ -207,12 +212,12 @@ class JobUse:
 
     @property
     def gpu_share(self) -> float | None:
-        """Return the share (0 to 1) of the job's time for which its GPUs worked, as a mean over the GPUs.
+        """Return the share (0 to 1) of the job's active time for which its GPUs worked, a mean over the GPUs.
 
         Nodes for which that is unknown do not count; None if none is left.
         """
         return self._share(
-            lambda node: node.gpu_secs, lambda node: multiply(node.gpu_count, node.elapsed_secs)
+            lambda node: node.gpu_secs, lambda node: multiply(node.gpu_count, node.active_secs)
         )
 
     @property

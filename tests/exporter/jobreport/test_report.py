@@ -138,6 +138,16 @@ def test_sums_and_shares_are_over_what_is_known():
     assert report.stalled_share("io") == pytest.approx(1 / 3)
 
 
+def test_time_in_which_a_job_was_suspended_is_told_and_wastes_nothing():
+    values = [*values_of(cpu_secs=14_400.0), ("batch_job_state", {"state": "SUSPENDED"}, 1)]
+    server = FakePrometheus(job_series(values=values), steps=225)  # every 8 s
+    [report] = ask_all(server, QUESTION).reports
+    assert (report.suspended_secs, report.idle_cpu_secs, report.cpu_share) == (1800, 0, 1.0)
+    lines = format_reports([report]).splitlines()
+    assert "Time     1 h of 1 d (4.2 %), suspended for 30 min" in lines
+    assert "CPUs     8 of 8 in use on average (100 %)" in lines
+
+
 def test_a_node_that_is_scraped_twice_counts_once():
     once = two_nodes()
     server = two_nodes()

@@ -100,6 +100,14 @@ def test_a_job_whose_cards_idled_counts_with_their_hours():
     assert "sums are without nodes of 1 jobs whose GPU time or allocation is not known" in found.notes
 
 
+def test_hours_in_which_a_job_was_suspended_are_not_wasted():
+    values = [*values_of(cpu_secs=7200.0), ("batch_job_state", {"state": "SUSPENDED"}, 1)]
+    series = job_series("12", values=values, user="alice")
+    prometheus = FakePrometheus(series, highest=highest_of(), steps=45)  # minutes of an hour
+    [alice] = ask_totals(prometheus, DAY, "user").totals
+    assert (alice.core_hours, alice.used_core_hours, alice.gibibyte_hours) == (2.0, 2.0, 32.0)
+
+
 def test_cpu_time_that_began_anew_is_unknown_unless_it_is_that_of_another_run():
     series = job("1")
     resets = [replace(each, value=1.0) for each in series if each.name == "batch_job_cpu_seconds_total"]
