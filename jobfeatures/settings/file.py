@@ -131,7 +131,7 @@ def at_line(data: bytes, key: Sequence[str]) -> str:
 
     `data` is the file's content, `key` the parts of the dotted key.
     """
-    lines = data.decode("utf-8", "replace").split("\n")
+    lines = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").split("\n")
 
     def is_there(count: int) -> bool:
         for end in range(count, len(lines) + 1):
@@ -169,7 +169,7 @@ def _value(value: Any) -> str:
 
 def _parse(path: str, data: bytes) -> dict[str, Any]:
     try:
-        document = tomllib.loads(data.decode("utf-8"))
+        document = tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ConfigurationError(path, f"is not text in UTF-8, see byte {error.start}") from error
     except tomllib.TOMLDecodeError as error:

@@ -69,6 +69,7 @@ class Reloader:
         except Exception as error:
             if not isinstance(error, JobfeaturesError):  # supervised: nothing in a file may end the daemon
                 log.exception("reload failed")
+            configure_logging(self._config.log.level, self._config.log.format)  # each request is answered
             log.error("the settings cannot be reloaded, so the previous ones stay in use: %s", error)
             self._served.board.reload = replace(self._served.board.reload, successful=False)
             return

@@ -191,10 +191,14 @@ def test_a_new_changed_or_removed_drop_in_is_noticed(site, tmp_path):
     st.text(alphabet="a\n# ", max_size=20),
     st.sampled_from(["1", "[\n1,\n]", '"""\n[x]\nport = 1\n"""']),
     st.text(alphabet="\n", max_size=5),
+    st.sampled_from([("utf-8", "\n"), ("utf-8-sig", "\r\n")]),
 )
-def test_the_line_of_a_setting_is_where_its_statement_begins(tmp_path, before, value, after):
+def test_the_line_of_a_setting_is_where_its_statement_begins(tmp_path, before, value, after, form):
+    """Also in a file that an editor on Windows has saved."""
+    encoding, line_end = form
     comment = "".join(f"#{each}\n" for each in before.split("\n"))
-    path = written(tmp_path, f"{comment}[web]\n{after}port = {value}\nlast = 1\n".encode())
+    text = f"{comment}[web]\n{after}port = {value}\nlast = 1\n"
+    path = written(tmp_path, text.replace("\n", line_end).encode(encoding))
     line = before.count("\n") + 1 + 1 + len(after) + 1
     assert read_settings(path).place("web", "port") == f"{path}:{line}: web.port"
 

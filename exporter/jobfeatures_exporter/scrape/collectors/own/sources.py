@@ -52,7 +52,7 @@ def families(context: Context) -> Iterator[Family]:
     yield Family(REJECTED, [(name, source.rejected) for name, source in sources])
     yield Family(JOBS, [(name, len(table.jobs)) for name, table in tables])
     ages = [
-        (name, [now - table.answered_at_secs(key) for key in _of_system(table, context)])
+        (name, [max(0.0, now - table.answered_at_secs(key)) for key in _of_system(table, context)])
         for name, table in tables
     ]
     yield Family.known(OLDEST, [(name, max(each, default=None)) for name, each in ages])
