@@ -133,9 +133,8 @@ class BatchHierarchy(NamedTuple):
     def read(self, found: re.Match[str], parent: str = "", *, is_proven: bool = False) -> Membership:
         """Return the job in `found`, the match of a path with one of the regular expressions of a `Layout`.
 
-        `parent` is the path above, "" if it is a usual one. `is_proven`: no setting names the parent, but a
-        daemon of the batch system runs here; then the group counts only if the batch system reports the job
-        here.
+        `parent` is the path above, "" if it is a usual one. `is_proven`: no setting names it, but a daemon of
+        the batch system runs here; then the batch system must confirm the job.
         """
         values: dict[str, Any] = {name: text and unescape(text) for name, text in found.groupdict().items()}
         if "uid" in values:

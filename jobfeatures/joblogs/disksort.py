@@ -1,7 +1,4 @@
-"""Sorts data that do not fit into memory: sorted parts go to files, which are merged as they are read.
-
-The data are pairs of key and value.
-"""
+"""Sorts (key, value) pairs that do not fit into memory: sorted parts go to files, which are merged."""
 
 from __future__ import annotations
 
@@ -38,10 +35,7 @@ class TemporaryFolder(contextlib.ExitStack):
 
 
 class DiskSorter(TemporaryFolder):
-    """Sorts any number of (key, value) pairs by key, stably.
-
-    Pairs that do not fit into memory go to files.
-    """
+    """Sorts any number of (key, value) pairs by key, stably, in files if they do not fit into memory."""
 
     def __init__(self) -> None:
         super().__init__()

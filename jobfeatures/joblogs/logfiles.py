@@ -34,8 +34,8 @@ class LogFileError(JobfeaturesError):
 def reading(name: str, *, exactly: bool = False) -> Iterator[TextIO]:
     """Open a log for reading. Raises LogFileError if opening fails, or later, reading.
 
-    Invalid UTF-8 is replaced by U+FFFD, line endings become newlines, and a byte order mark is skipped. With
-    `exactly`, the content is preserved, so that `writing` can write it back.
+    Invalid UTF-8 becomes U+FFFD, line endings become newlines, and a byte order mark is skipped. With
+    `exactly`, all is preserved, so that `writing` can write it back.
     """
     encoding = ("utf-8", "surrogateescape", "") if exactly else ("utf-8-sig", "replace", None)
     with _blaming(name, "read"):
@@ -71,10 +71,7 @@ def blaming(name: str, lines: Iterator[str]) -> Iterator[str]:
 
 @contextmanager
 def replacing(name: str) -> Iterator[str]:
-    """Replace a file atomically: yield the name of a temporary file to write to.
-
-    The temporary file replaces the file after the `with` block. On an error, the old file stays.
-    """
+    """Replace a file after the `with` block, unless it fails; yield a temporary file's name to write to."""
     try:
         is_plain = name != "-" and stat.S_ISREG(os.stat(name).st_mode)
     except OSError:
@@ -96,10 +93,7 @@ def replacing(name: str) -> Iterator[str]:
 
 
 def as_text(lines: Iterable[str]) -> Iterator[str]:
-    """Convert lines that `reading` returned with `exactly` to the lines that it returns without `exactly`.
-
-    Line endings become newlines, invalid UTF-8 becomes U+FFFD, and a byte order mark is removed.
-    """
+    """Convert lines that `reading` returned with `exactly` to those that it returns without."""
     is_first = True
     rest = iter(lines)
     while some := list(itertools.islice(rest, AT_ONCE)):

@@ -1,8 +1,7 @@
-"""Defines records of jobs as logs and the accounting of batch systems report them; no I/O.
+"""Defines records of jobs as logs and the accounting of batch systems report them. No I/O.
 
-A `JobRecord` holds what one line, element or object reports about one job (or one step of a job) across all
-its nodes, usually after it has ended. Readers of all log formats and accounting systems return it. In
-contrast, `Job` of `jobfeatures.records.model` is what a node knows about a job that may still be running.
+A `JobRecord` is what a log reports about one job (or one step), usually after its end, over all its nodes. A
+`Job` of `jobfeatures.records.model` is what a node knows about a job that may still run.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Passage(NamedTuple):
 class SourceText(NamedTuple):
     """The lines from which a record was read, with newlines; `kind` is the name of the log format.
 
-    If the record also has values from other lines of the log, `record` is the record without those values.
+    `record` is set if other lines added values: the record without these.
     """
 
     kind: str
@@ -48,10 +47,9 @@ class SourceText(NamedTuple):
 
 
 class PartialReport(NamedTuple):
-    """One entry of a log that reports each change of a job, possibly with only the values that have changed.
+    """One entry of a log that reports each change of a job, perhaps with changed values only.
 
-    `at_secs` is the time of the report. `make` makes a record of values, which may be merged from several
-    reports.
+    `at_secs` is the time of the report. `make` makes a record of values merged from reports.
     """
 
     at_secs: Number
@@ -74,10 +72,9 @@ class StepUse(NamedTuple):
 class JobRecord:
     """One job of a log, or one step of a job. An unknown value is None or empty, never zero.
 
-    Times are seconds since the epoch, or since the log's start if the log does not give its date. Sizes (in
-    bytes) and CPU times are totals over all processors and nodes of the job. `step` is None for the job
-    itself. `state_word` is the batch system's own word for the state. `more` holds values that few log
-    formats report, by name.
+    Times are epoch seconds, or seconds since the log's start if its date is unknown. Sizes (bytes) and CPU
+    times are totals over all processors and nodes. `step` is None for the job itself. `state_word` is the
+    batch system's own word. `more` holds rare values, by name.
     """
 
     batch_system: str
@@ -224,11 +221,11 @@ _ENTRIES: Final = (JobRecord, StepUse)  # a union would be constructed again for
 
 @dataclass(slots=True)
 class Notes:
-    """Statistics of reading or converting one log, which count records and values.
+    """Counts of records and values from reading or converting one log.
 
-    `not_taken` counts values that records cannot hold, `unread` unreadable values, `doubtful` values that
-    cannot be true but are kept, `lost` values that the written log cannot hold, and `folded` records merged
-    into others. `shown` holds the first rejected records.
+    `not_taken` counts values that records cannot hold, `unread` unreadable values, `doubtful` impossible
+    values that are kept, `lost` values that the written log cannot hold, and `folded` records merged into
+    others. `shown` holds the first rejected records.
     """
 
     read: int = 0
@@ -270,10 +267,7 @@ class Notes:
         return (each for each in self.accepted_with_passages(found) if isinstance(each, JobRecord))
 
     def accepted_with_passages(self, found: Iterable[Found | Rejected]) -> Iterator[Found]:
-        """Yield all items that a reader returns except rejected ones; count records and rejected items.
-
-        Unlike `accepted`, this also yields steps, batches and the text between records.
-        """
+        """Yield all items but rejected ones, steps and text included; count records and rejected items."""
         for each in found:
             if isinstance(each, JobBatch):
                 self.read += len(each)
@@ -292,11 +286,7 @@ class Notes:
                     self.shown.append(each)
 
     def lines(self, *, in_full: bool = False) -> Iterator[str]:
-        """Yield a report of all counts, except that of rejected records, line by line.
-
-        If there are many counts of one kind (unreadable, merged …), one line names the largest, unless
-        `in_full`.
-        """
+        """Yield a report of all counts but that of rejected records; unless `in_full`, only the largest."""
         reported = (
             ("unreadable", self.unread),
             ("doubtful", self.doubtful),
@@ -315,10 +305,7 @@ class Notes:
 
 
 def is_too_much_cpu_time(cpu_secs: Number | None, cpus: Number | None, run_secs: Number | None) -> bool:
-    """Return whether CPU time exceeds CPUs × run time by more than rounding explains; False if unknown.
-
-    Old accounting of Slurm has such jobs.
-    """
+    """Return whether CPU time exceeds CPUs × run time by more than rounding explains; False if unknown."""
     if cpu_secs is None or cpus is None or run_secs is None:
         return False
     return run_secs >= 0 and cpu_secs > cpus * (run_secs * 1.05 + 60)
@@ -340,10 +327,7 @@ def _suspects(batch: JobBatch) -> Iterable[JobRecord]:
 
 
 def compute_run_secs(record: JobRecord) -> Number | None:
-    """Return for how many seconds a job ran, without suspensions; None if unknown.
-
-    The result is negative if the clock was set back.
-    """
+    """Return for how many seconds a job ran, without suspensions; None if unknown."""
     if record.run_secs is not None:
         return record.run_secs
     if record.start_secs is None or record.end_secs is None:

@@ -36,8 +36,7 @@ def ask_about_queues(
 ) -> tuple[dict[str, QueueInstance], list[Rejected]]:
     """Query the master: return the queues on a host, by name, and the malformed values.
 
-    `node_name` may lack the domain. Raises SourceError if qstat gives no answer, ParseError if it is
-    malformed.
+    `node_name` may lack the domain. Raises SourceError without an answer, ParseError for malformed XML.
     """
     hosts = f"*@{node_name},*@{node_name}.*"
     argv = [qstat, "-f", "-F", "h_rt,s_rt", "-q", hosts, *NOBODYS_JOBS, "-xml"]
@@ -45,10 +44,9 @@ def ask_about_queues(
 
 
 def with_wall_limit(job: Job, asked: RequestedLimits | None, queue: QueueInstance | None) -> Job:
-    """Return the job with its wall limit: the lower one of what it requested (`asked`) and its queue's.
+    """Return the job with its wall limit: the lower one of its request (`asked`) and its queue's.
 
-    The job is returned as it is if the master was not asked about it or does not know it: it may have
-    requested less than its queue allows.
+    It is unchanged if its request is not known.
     """
     if asked is None or not asked.known:  # it may have requested less than its queue allows
         return job

@@ -58,10 +58,8 @@ class _Known:
 class GridEngineSource(PolledSource):
     """Source of this node's jobs: reads ``active_jobs``, and queries ``qstat`` about this node only.
 
-    A job is present while its directory exists and one of its shepherds lives: execd may keep directories of
-    ended jobs (KEEP_ACTIVE in sge_conf(5)). A directory may be incomplete or unreadable, or hold only ended
-    tasks of a parallel job. Jobs with such a directory that have processes here or are published stay in the
-    table, unless the master knows no such job.
+    A job is present while its directory exists and one of its shepherds lives. If its directory does not show
+    this, a job with processes or a published directory here stays until the master does not know it.
     """
 
     name = NAME
@@ -85,8 +83,8 @@ class GridEngineSource(PolledSource):
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs in the spool directory. Raises SourceError if it cannot be listed.
 
-        Jobs of `seen` (with processes here) and `claimed` (with a published directory or an empty control
-        group) are added if the spool directory leaves open whether they are here.
+        It may leave open whether jobs of `seen` (with processes here) and `claimed` (with a published
+        directory or an empty control group) are here: these are added.
         """
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         rejected: list[Rejected] = []

@@ -29,9 +29,9 @@ _GPU = re.compile(r"[0-9]{1,6}(?::[0-9]{1,6}/[0-9]{1,6})?\Z")  # or card:GPU ins
 class QueryContext:
     """What is needed, besides a record of bjobs, to convert it to a job.
 
-    `now_secs` is the epoch time of the query; `node_name` is this node, None if the whole cluster was
-    queried. `asked_by_host`: the query was for this host's jobs, so each job is here, whatever name LSF has
-    for the host. `rules` say how to read limits; times are local to `tz`.
+    `now_secs` is the epoch time of the query; `node_name` is this node (None: the whole cluster was queried).
+    `asked_by_host`: each job is on this host, whatever its name in LSF. `rules` say how to read limits; times
+    are local to `tz`.
     """
 
     now_secs: float
@@ -99,8 +99,7 @@ FURTHER_FIELDS = tuple(map(str.lower, DetailedJob.names[len(PlainJob.names) :]))
 def parse_jobs(records: Iterable[Record], context: QueryContext) -> tuple[dict[JobKey, Job], list[Rejected]]:
     """Return the jobs in records of bjobs, and the malformed records.
 
-    `context` has the time of the query, this node's name and the site's rules for limits. A malformed record
-    with a valid id is also returned as a job, in state UNKNOWN.
+    A malformed record with a valid id is also returned as a job, in state UNKNOWN.
     """
     jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
@@ -126,16 +125,13 @@ def key_of(record: Record) -> JobKey:
 def parse_job(record: Record, context: QueryContext, job_key: JobKey | None = None) -> Job:
     """Return the job in a record of bjobs. Raises ParseError if malformed.
 
-    `context` has the time of the query, this node's name and the site's rules for limits; `job_key` is the
-    job's key if it is already known.
-
     Sample: ``{"JOBID":"7", "JOBINDEX":"0", "STAT":"RUN", "USER":"alice", "QUEUE":"normal",
     "EXEC_HOST":"4*n1:2*n2", "ALLOC_SLOT":"4*n1:2*n2", "NREQ_SLOT":"6", "SUBMIT_TIME":"Nov 21 12:30",
     "START_TIME":"Nov 21 12:31", "FINISH_TIME":"Nov 22 12:31 L", "RUNTIMELIMIT":"1440.0/n1", "MEMLIMIT":"8
     Gbytes", "EXIT_REASON":"-", "JOB_NAME":"ok", "PROJ_NAME":"physics"}``
 
-    Slots count as CPUs. FINISH_TIME is an estimate until the job has ended. If a limit is missing, the
-    queue's may apply. SWAPLIMIT is not requested, as it limits virtual memory.
+    Slots count as CPUs. `job_key` is the job's key if known. FINISH_TIME is an estimate until the end. If a
+    limit is missing, the queue's may apply.
     """
     job_key = job_key or key_of(record)
     array, index = split_id(job_key.job_id)
@@ -169,8 +165,7 @@ def parse_job(record: Record, context: QueryContext, job_key: JobKey | None = No
 def parse_gpus(text: str, node_name: str | None) -> tuple[str, ...]:
     """Return the indices of this node's GPUs in ``n1:0,1,0,1;n2:0,1``; () for any other text.
 
-    Each task has one index in the list. Tasks may share GPUs, so an index may be repeated. MIG instances are
-    written ``n1:1:1/0,3:1/0``.
+    Tasks may share GPUs, so indices repeat. MIG instances are written ``n1:1:1/0,3:1/0``.
     """
     found: dict[str, None] = {}
     for part in text.split(";"):

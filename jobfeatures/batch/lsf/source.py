@@ -37,9 +37,8 @@ ABS_RUNLIMIT = {"auto": None, "yes": True, "no": False}  # None: bparams is quer
 class LsfSource(PolledSource):
     """Source of this node's jobs: queries LSF for the jobs dispatched to this host.
 
-    A poll runs one ``bjobs``, and a second one by job id if jobs that have processes or published directories
-    here are missing from the first answer. Data that rarely changes (the host's state, CPU factors, limits of
-    queues, ABS_RUNLIMIT) is queried every `refresh_secs`.
+    A poll runs one ``bjobs``, and a second by job id if jobs with processes or published directories here are
+    missing. The host's state, CPU factors and limits of queues are queried every `refresh_secs`.
     """
 
     name = NAME
@@ -62,7 +61,7 @@ class LsfSource(PolledSource):
         """Return the jobs of this host. Raises SourceError if bjobs does not answer.
 
         Jobs of `seen` (with processes here) and `claimed` (with a published directory or an empty control
-        group) are queried by id if LSF does not list them for this host.
+        group) are queried by id if they are not listed.
         """
         if not is_host_name(self._node_name):
             raise SourceError(f"node.name is not a host's name: {self._node_name[:80]}")

@@ -1,8 +1,7 @@
-"""Reads and writes Sonar's JSON format.
+"""Reads and writes Sonar's JSON format: `fields` defines it, `validate` checks it, `parsejobs` parses it.
 
-`fields` defines the format, `validate` checks documents, `parsejobs` makes records of them. The profile
-"seed" is the format of v0.13 (NEW-FORMAT.md of NordicHPC's Sonar); "current" is what Sonar's agents have sent
-since. `fields` lists the differences field by field.
+The profile "seed" is the format of v0.13 (NEW-FORMAT.md of NordicHPC's Sonar), "current" that of later
+agents. `fields` lists the differences.
 """
 
 from typing import Final

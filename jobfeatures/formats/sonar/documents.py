@@ -1,8 +1,7 @@
 """Splits a text into JSON documents: consecutive, one per line, or in an array, in any layout. Pure.
 
-Text that is not JSON, or is JSON on whose meaning parsers disagree (duplicate names in an object, NaN), is
-one bad document: it is yielded with its reason, and reading resumes at the next line that begins with an
-object.
+Invalid or ambiguous JSON (duplicate names in an object, NaN) is yielded as one bad document. Reading resumes
+at the next line that begins with an object.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _NEXT = re.compile(r"\n(?=\{)")
 class SonarDocument:
     """One document in a text: its `number` and first `line` (from 1), and the offset of its `end`.
 
-    `reason` says why a bad document has no `value`; it is empty otherwise.
+    `reason`: why a bad document has no `value`; else empty.
     """
 
     number: int
@@ -33,10 +32,7 @@ class SonarDocument:
 
 
 def iterate_documents(text: str, *, growing: bool = False) -> Iterator[SonarDocument]:
-    """Yield the documents of a text; reading stops after 100 bad ones.
-
-    With `growing`, an incomplete document at the end is skipped: it may still be being written.
-    """
+    """Yield the documents of a text, up to 100 bad ones; with `growing`, no incomplete one at the end."""
     position = _BLANK.match(text).end()  # type: ignore[union-attr]  # it matches nothing as well
     if text.startswith("[", position):
         found = list(_of_array(text, position))

@@ -1,7 +1,4 @@
-"""Defines `Reader`, which parsers of Sonar's records use: it skips faulty elements and limits node names.
-
-Pure.
-"""
+"""Defines `Reader`, by which parsers of Sonar's records skip faulty elements and limit node names. Pure."""
 
 from __future__ import annotations
 
@@ -48,10 +45,7 @@ class Reader:
                 yield each, f"{place}[{number}]"
 
     def nodes(self, ranges: Iterable[str] | None) -> tuple[str, ...]:
-        """Expand ranges of node names such as ``c[1-3]``.
-
-        Raises ParseError if all ranges of one envelope have more than 200,000 names.
-        """
+        """Expand ranges of node names such as ``c[1-3]``. Raises ParseError beyond 200,000 per envelope."""
         names: dict[str, None] = {}
         for each in ranges or ():
             found = () if each in NO_NODES else expand_nodes(each)
@@ -71,13 +65,12 @@ def read_envelope(
     minutes_from: str | None = None,
     is_mended: Callable[[Fault], bool] = lambda _: False,
 ) -> tuple[Json, Reader]:
-    """Validate an envelope; return it, and a reader that gives access to its valid elements.
+    """Validate an envelope; return it, and a reader of its valid elements.
 
-    If `minutes_from` is the envelope's producer, its time limits are in minutes, not seconds. Unless
-    `strict`, `is_mended` is called with each fault; it may repair the document, and returns whether it did.
-
-    Raises ParseError, with the path of the first fault, if the envelope itself is invalid, or if `strict` and
-    any part of it is.
+    If `minutes_from` is the envelope's producer, its time limits are in minutes, not seconds. `is_mended` is
+    called with each fault unless `strict`; it may repair the document, and returns whether it did. Raises
+    ParseError, with the path of the first fault, if the envelope itself is invalid, or if `strict` and any
+    part is.
     """
     rejected: dict[str, Rejected] = {}
     for fault in validate_envelope(document, strict=False):

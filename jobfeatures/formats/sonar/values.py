@@ -1,6 +1,7 @@
-"""Checks single values in Sonar's format: each function returns "" or the reason why a value is invalid.
+"""Checks single values in Sonar's format. Pure.
 
-Pure. `FAULTS` holds one function for each type, called with the value, its field, and whether to be strict.
+`FAULTS` has a function for each type. It is called with the value, its field, and whether to be strict, and
+returns "" or the reason why the value is invalid.
 """
 
 from __future__ import annotations
@@ -101,19 +102,13 @@ def _timestamp(value: object, field: Field, strict: bool) -> str:
 
 
 def timestamp_secs(text: str) -> int:
-    """Parse an ISO 8601 timestamp into whole seconds since the epoch.
-
-    Raises ValueError for any other text, OverflowError for a time that cannot be represented.
-    """
+    """Parse an ISO 8601 timestamp into whole seconds since the epoch. Raises ValueError, OverflowError."""
     whole = re.sub(r"\.[0-9]+", "", text, count=1)
     return int(datetime.fromisoformat(whole).timestamp())
 
 
 def fault_of_hostname(value: object, *, strict: bool) -> str:
-    """Return the reason why a host name is invalid, or "".
-
-    Unless `strict`, underscores and misplaced dashes are allowed.
-    """
+    """Return why a host name is invalid, or ""; only if `strict`, for underscores and misplaced dashes."""
     if not isinstance(value, str):
         return "is not a string"
     if not value:
@@ -151,10 +146,7 @@ def _node_range(value: object, _field: Field, strict: bool) -> str:
 
 
 def fault_of_version(value: str) -> str:
-    """Return the reason why a format version is invalid, or "".
-
-    Consumers treat versions up to 0.6 as an older format, so these are invalid.
-    """
+    """Return why a format version is invalid, or "". Up to 0.6 it would mean an older format."""
     match = _VERSION.match(value)
     if match is None:
         return "is not a semantic version"

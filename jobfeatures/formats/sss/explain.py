@@ -1,7 +1,4 @@
-"""Explains a document in words: inheritance, requests, order of jobs, use, and errors.
-
-Source: SSS Job Object Specification 3.1.0, sections 3.0, 5.1 and 8.1.
-"""
+"""Explains a document in words: inheritance, requests, order of jobs, use, and errors."""
 
 from __future__ import annotations
 
@@ -33,10 +30,9 @@ from jobfeatures.records.quantities import counted
 
 
 def explain_job(job: SssJob, own: SssJob, jobs: Sequence[SssJob]) -> Iterator[str]:
-    """Yield lines that explain a job whose defaults are filled in.
+    """Yield lines that explain a job whose defaults are filled in. Raises ParseError for an invalid request.
 
-    `own` is the job as written, without defaults; `jobs` are all jobs of its group. Raises ParseError for an
-    invalid request.
+    `own` is the job as written, without defaults; `jobs` are all jobs of its group.
     """
     if inherited := [each for each in _all_of(job) if each not in _all_of(own)]:
         named = (f"{_words(each.key)} {format_value(each.value)}".rstrip() for each in inherited)
@@ -121,8 +117,7 @@ def read_bytes(name: str, max_bytes: int) -> bytes:
 def jobs_of(name: str, *, lenient: bool) -> tuple[list[str], list[tuple[SssJob, SssJob]], list[Reference]]:
     """Read a document; return warnings, its jobs, and its references to jobs defined elsewhere.
 
-    Each job is a pair: as written, and with its defaults filled in. Raises ParseError if the document is
-    invalid, OSError if it cannot be read.
+    Each job is a pair: as written, and with defaults filled in. Raises ParseError, OSError.
     """
     return _jobs_of(parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient))
 
@@ -139,10 +134,9 @@ def _jobs_of(parsed: Parsed) -> tuple[list[str], list[tuple[SssJob, SssJob]], li
 
 
 def examine(name: str, *, lenient: bool, explain: bool = False, resolved: bool = False) -> Iterator[str]:
-    """Yield the lines that `jobfeatures sss` prints about a document.
+    """Yield the lines that `jobfeatures sss` prints about a document. Raises ParseError, OSError.
 
-    With `resolved`, each job is printed with its defaults filled in; with `explain`, each job is explained in
-    words. Raises ParseError for the first error in the document, OSError if it cannot be read.
+    With `resolved`, each job is printed with its defaults; with `explain`, it is explained in words.
     """
     parsed = parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient)
     warnings, both, references = _jobs_of(parsed)

@@ -1,7 +1,6 @@
-"""Maps fields of job records to SSS elements; fields without an element are stored in Extensions.
+"""Maps fields of job records to SSS elements, or else to Extensions of the type "jobfeatures".
 
-An Extension is the format's means for data without an element. Those written here have the type "jobfeatures"
-and are named after the field: ``<Extension name="uid" type="jobfeatures">6001</Extension>``.
+Example: ``<Extension name="uid" type="jobfeatures">6001</Extension>``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Converts XML elements to the records of `objects`. Pure.
+"""Converts XML elements to the records of `objects`, without filling in defaults. Pure.
 
-Source: SSS Job Object Specification 3.1.0. Records hold what the document states; `inherit` fills in
-defaults. Only parts that the awareness policies Warn and Ignore allow to be skipped are left out (section
-9.0).
+Parts that the awareness policies Warn and Ignore allow to be skipped are left out. Source: SSS Job Object
+Specification 3.1.0.
 """
 
 from __future__ import annotations
@@ -50,10 +49,9 @@ class Parsed:
 
 
 def parse_object(data: bytes, *, source: str = "", lenient: bool = False) -> Parsed:
-    """Parse a document. `lenient` repairs typographic quotes around attribute values.
+    """Parse a document; `lenient` repairs typographic quotes around attribute values.
 
-    Raises ParseError, with line, column and element, for anything that the
-    specification does not allow.
+    Raises ParseError, with line, column and element, for what the specification does not allow.
     """
     root = parse_element(data, source=source, lenient=lenient)
     warnings: list[Rejected] = []
@@ -65,10 +63,9 @@ def parse_object(data: bytes, *, source: str = "", lenient: bool = False) -> Par
 
 
 def read_root(root: Element, warnings: list[Rejected]) -> Root:
-    """Convert the root element of a document: a Job, a JobGroup, or a reference.
+    """Convert the root element of a document: a Job, a JobGroup, or a reference. Raises ParseError.
 
-    Parts that are skipped under the awareness policy Warn are added to `warnings`. Raises ParseError for
-    anything that the specification does not allow.
+    Parts skipped under the awareness policy Warn are added to `warnings`.
     """
     slot = ROOTS.get(root.name)
     if slot is None:
@@ -85,7 +82,7 @@ def read_container(
     """Convert an element that holds other elements to a record; None if it has to be skipped.
 
     `slot` is its place in the vocabulary, `inherited` the awareness policy of the enclosing element. Parts
-    that are skipped under the policy Warn are added to `warnings`. Raises ParseError as `read_root` does.
+    skipped under Warn are added to `warnings`. Raises ParseError.
     """
 
     def warn(note: Rejected) -> None:

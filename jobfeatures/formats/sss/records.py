@@ -1,8 +1,6 @@
 """Reads logs of SSS documents as `JobRecord`s, which all log formats share. Pure.
 
-A log is read as `stream` documents, and written as one JobGroup. Fields without an element in the format are
-stored as Extensions: see `extensions`. A State says that a job has ended, but not how: with an ExitCode other
-than 0 the job has failed.
+Fields without an element are read from Extensions. An ended job with an ExitCode other than 0 has failed.
 """
 
 from __future__ import annotations
@@ -52,9 +50,9 @@ def read_records(
 ) -> Iterator[JobRecord | Rejected | Passage]:
     """Yield the jobs of a log; jobs with errors are yielded as Rejected.
 
-    Parts that are skipped under the document's own policy Warn are counted in `notes`. With `keep_text`, each
-    record also holds its source text, and the text between jobs is yielded as Passage. Typographic quotes are
-    accepted as straight ones, unless `strict`. If `strict`, ParseError is raised at the first fault.
+    `notes` counts parts skipped under the document's policy Warn. With `keep_text`, records hold their source
+    text, and the text between jobs is yielded as Passage. Typographic quotes are accepted unless `strict`; if
+    `strict`, ParseError is raised at the first fault.
     """
     for found in read_jobs(lines, repaired=None if strict else notes.repaired, keep_text=keep_text):
         try:
@@ -78,9 +76,9 @@ def read_records(
 
 
 def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
-    """Convert a job with its defaults filled in to a record; `notes` counts values that a record cannot hold.
+    """Convert a job, defaults filled in, to a record. Raises ParseError for an invalid job id.
 
-    Raises ParseError for an invalid job id.
+    `notes` counts values that a record cannot hold.
     """
     stated = JobProperties(job)
     state = _state(stated)

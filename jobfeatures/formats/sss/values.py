@@ -38,10 +38,9 @@ def refuse_text(element: Element) -> None:
 
 
 def checked_id(text: str) -> str:
-    """Return `text` if it can be a job id: printable, without blanks, 1 to 180 characters.
+    """Return `text` if it can be a job id, and so a folder's name: printable, no blanks, 1 to 180 characters.
 
-    An id becomes the name of a folder, so a non-ASCII character counts with its percent-encoded length.
-    Raises ParseError if `text` cannot be an id.
+    A non-ASCII character counts with its percent-encoded length. Raises ParseError for other texts.
     """
     reason = ""
     if not text:
@@ -67,8 +66,8 @@ def checked_text(text: str, field: str) -> str:
 def parse_value(kind: Type, text: str) -> Value:
     """Parse the content of an element, or the value of an attribute, of the type `kind`.
 
-    Surrounding blanks are stripped unless the type is TEXT. Raises ParseError for a value that is not of the
-    type, is beyond 63 bits, is too long, or is not allowed in XML.
+    Surrounding blanks are stripped unless the type is TEXT. Raises ParseError for a value that is of another
+    type, too long, beyond 63 bits, or not allowed in XML.
     """
     if kind is not Type.TEXT:
         text = text.strip(BLANKS)

@@ -36,12 +36,11 @@ def make_jobs(
     lost: Lost,
     is_cpu: bool,
 ) -> list[Sequence[Any]]:
-    """Convert columns of jobs to the 18 columns of SWF.
+    """Convert columns of jobs to the 18 columns of SWF, with times counted from `start_secs`.
 
-    `names` are the numbers that these jobs get. `numbers` holds the number of each job that another one
-    follows, by job id. Times count from `start_secs`. `numbering` gives numbers to users, groups, queues
-    and so on. `lost` is called with the name of each value that SWF cannot hold. If `is_cpu`, the requested
-    time is the limit of CPU time, not of wall time.
+    `names` are the numbers for these jobs; `numbers` has those of the jobs that others follow, by job id;
+    `numbering` has those of users, groups and queues. `lost` is called with the name of each value that SWF
+    cannot hold. If `is_cpu`, the requested time is the limit of CPU time, not of wall time.
     """
     cpus, asked = jobs.total_cpus, jobs.requested_cpus
     requested = [one or other for one, other in zip(asked, cpus, strict=True)]
