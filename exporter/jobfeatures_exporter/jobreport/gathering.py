@@ -104,6 +104,8 @@ def gather_report(found: SelectedJobs, job_id: str, run: ReportedRun, answers: S
     if run.start_secs is None:
         notes.append("the start of the job is not known, so shares of its time are not either")
     info = _info(places.values()) or found.info.get(job_id, {})
+    if het_job := info.get("het_job_id"):
+        notes.append(f"this is one component of heterogeneous job {het_job}: others have ids of their own")
     walls = [value for numbers in places.values() for value in numbers.all(allocation.WALL).values()]
     states = {values[-1] for numbers in places.values() for values in numbers.all(allocation.STATE)}
     report = replace(

@@ -148,6 +148,12 @@ def test_time_in_which_a_job_was_suspended_is_told_and_wastes_nothing():
     assert "CPUs     8 of 8 in use on average (100 %)" in lines
 
 
+def test_a_component_of_a_heterogeneous_job_says_that_there_are_others():
+    server = FakePrometheus(job_series(values=values_of(), het_job_id="12"))
+    [report] = ask_all(server, QUESTION).reports
+    assert "this is one component of heterogeneous job 12: others have ids of their own" in report.notes
+
+
 def test_a_node_that_is_scraped_twice_counts_once():
     once = two_nodes()
     server = two_nodes()
