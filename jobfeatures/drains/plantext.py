@@ -67,7 +67,7 @@ def format_plan(plan: NodePlan, *, now_secs: float) -> str:
         for choice in plan.choices
     ]
     head = ("", "shutdown at", "in", "waste", "idle", "draining", "killed", "basis", "jobs killed")
-    text = f"{printable(plan.node)}: {plan.total_cpus} CPUs; waste in core hours\n"
+    text = f"{printable(plan.node)}: {plan.total_cpus} CPUs; waste on this node, in core hours\n"
     text += format_table(head, rows, frozenset({0, 1, 7, 8}))
 
     def summary(choice: ShutdownChoice) -> str:
@@ -124,7 +124,9 @@ def format_order(plans: Sequence[NodePlan], *, now_secs: float) -> str:
         *("", "node", "CPUs", "best shutdown", "in", "waste", "per CPU", "basis", "jobs killed"),
         *("nobody killed in", "waste"),
     )
-    return "order of draining; waste in core hours\n" + format_table(head, rows, frozenset({1, 3, 7}))
+    return "order of draining; each node's waste in core hours\n" + format_table(
+        head, rows, frozenset({1, 3, 7})
+    )
 
 
 def plans_document(plans: Sequence[NodePlan], *, now_secs: float) -> str:
@@ -182,7 +184,7 @@ def format_victims(node: SeenNode, victims: Victims) -> str:
         for verdict, job in _verdicts(victims)
     ]
     head = ("", "batch", "job", "user", "cores", "waste", "basis", "priority", "")
-    text = f"{printable(node.name)}: waste in core hours\n"
+    text = f"{printable(node.name)}: waste on this node, in core hours\n"
     text += format_table(head, rows, frozenset({0, 1, 2, 3, 6, 8})) if rows else ""
     if node.silent:
         text += f"no answer yet, so jobs may be missing: {printable(', '.join(node.silent))}\n"
