@@ -1,7 +1,8 @@
 """Reads documents (envelopes) from a folder that Sonar's agents write.
 
 The files are YEAR/MONTH/DAY/*.json, also below CLUSTER/. They grow by appended documents: reading continues
-at the last offset. Only the newest two days of a tree are read. Links are not followed; only regular files
+at the last offset. Only the newest two days of a tree are read, and of days that are still to come: a node's
+clock may be ahead. Links are not followed; only regular files
 are read, up to a bounded size.
 """
 
@@ -14,10 +15,13 @@ import os
 import re
 import stat
 import threading
+import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
 from jobfeatures.publish.files import DIRECTORY
+from jobfeatures.system.clock import Clock
 from jobfeatures.system.privatefile import READ_UNFOLLOWED, closing, opened
 from jobfeatures_exporter.ingest.intake import SonarIntake
 
@@ -25,10 +29,12 @@ log = logging.getLogger(__name__)
 
 POLL_SECS: Final = 5.0
 DAYS: Final = 2
+AHEAD_SECS: Final = 86_400.0  # beyond this a day is yet to come
 SAMPLES: Final = "0+sample-"
 TAIL_BYTES: Final = 2 * 2**20
 MAX_CLUSTERS: Final = 100
 MAX_FILES: Final = 20_000  # per day
+_Place = tuple[str, ...]  # year, month and day, as far as they are known
 _YEAR = re.compile(r"[0-9]{4}\Z")
 _PART = re.compile(r"[0-9]{2}\Z")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
@@ -37,9 +43,10 @@ _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
 class SonarDirectory:
     """Reads new documents in a folder, by the offset reached in each of its files. Used by one thread."""
 
-    def __init__(self, path: str, intake: SonarIntake, *, max_document_bytes: int) -> None:
+    def __init__(self, path: str, intake: SonarIntake, clock: Clock, *, max_document_bytes: int) -> None:
         self._path = path
         self._intake = intake
+        self._clock = clock
         self._max_bytes = max_document_bytes
         self._places: dict[str, tuple[int, int]] = {}  # inode and bytes read, by path
         self._unreadable = False
@@ -64,8 +71,9 @@ class SonarDirectory:
             self._unreadable = True
             return
         self._unreadable = False
+        last = tuple(time.strftime("%Y %m %d", time.gmtime(self._clock.now_secs() + AHEAD_SECS)).split())
         with closing(root):
-            for day, path in _days(root, self._path):
+            for day, path in _days(root, self._path, last):
                 with closing(day):
                     for name in _names(day, MAX_FILES):
                         if stopping is not None and stopping.is_set():
@@ -107,34 +115,35 @@ class SonarDirectory:
         return size - len(content) + line + 1 if line >= 0 else 0
 
 
-def _days(root: int, path: str) -> Iterator[tuple[int, str]]:
-    """Yield descriptors, to be closed by the caller, and paths of the newest days; older ones first."""
+def _days(root: int, path: str, last: _Place) -> Iterator[tuple[int, str]]:
+    """Yield descriptors, to be closed by the caller, and paths of the newest days; older ones first.
+
+    Days beyond `last`, of which the newest are read, too, are yet to come.
+    """
     names = sorted(_names(root, 10_000))
-    yield from _days_of_tree(root, path)
+    yield from _days_of_tree(root, path, last)
     clusters = (each for each in names if _CLUSTER.match(each) and not _YEAR.match(each))
     for name in itertools.islice(clusters, MAX_CLUSTERS):
         with contextlib.suppress(OSError), opened(name, DIRECTORY, root) as tree:
-            yield from _days_of_tree(tree, f"{path}/{name}")
+            yield from _days_of_tree(tree, f"{path}/{name}", last)
 
 
-def _days_of_tree(tree: int, path: str) -> Iterator[tuple[int, str]]:
-    found: list[tuple[str, str, str]] = []
-    for year in _newest(tree, _YEAR):
-        with contextlib.suppress(OSError), opened(year, DIRECTORY, tree) as months:
-            for month in _newest(months, _PART):
-                with contextlib.suppress(OSError), opened(month, DIRECTORY, months) as days:
-                    found += [(year, month, day) for day in _newest(days, _PART)]
-    for year, month, day in sorted(found)[-DAYS:]:
+def _days_of_tree(tree: int, path: str, last: _Place) -> Iterator[tuple[int, str]]:
+    places: list[_Place] = [()]
+    for form in (_YEAR, _PART, _PART):
+        found: list[_Place] = []
+        for place in places:
+            with contextlib.suppress(OSError), closing(folder := _open_below(tree, place)):
+                found += [(*place, name) for name in _names(folder, 10_000) if form.match(name)]
+        found.sort()
+        to_come = bisect_right(found, last[: len(found[0])]) if found else 0
+        places = [*found[:to_come][-DAYS:], *found[to_come:][-DAYS:]]
+    for place in places:
         with contextlib.suppress(OSError):
-            yield _open_below(tree, (year, month, day)), f"{path}/{year}/{month}/{day}"
+            yield _open_below(tree, place), "/".join((path, *place))
 
 
-def _newest(directory: int, form: re.Pattern[str]) -> list[str]:
-    """Return the last names that match a pattern: two days may be of two months."""
-    return sorted(name for name in _names(directory, 10_000) if form.match(name))[-DAYS:]
-
-
-def _open_below(directory: int, names: tuple[str, ...]) -> int:
+def _open_below(directory: int, names: _Place) -> int:
     folder = os.dup(directory)
     for name in names:
         with closing(folder):

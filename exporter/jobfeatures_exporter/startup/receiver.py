@@ -65,7 +65,7 @@ class Ingest:
     @contextlib.contextmanager
     def _reading(self, path: str) -> Iterator[None]:
         stopping = threading.Event()
-        directory = SonarDirectory(path, self._intake, max_document_bytes=MAX_BODY_BYTES)
+        directory = SonarDirectory(path, self._intake, self._clock, max_document_bytes=MAX_BODY_BYTES)
         thread = threading.Thread(target=directory.run, args=(stopping,), name="sonar directory", daemon=True)
         thread.start()
         try:

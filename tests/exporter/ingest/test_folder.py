@@ -21,7 +21,9 @@ def folder(site, tmp_path):
 
         def __init__(self):
             self.day.mkdir(parents=True)
-            self.reader = SonarDirectory(str(self.root), site.intake, max_document_bytes=MAX_BYTES)
+            self.reader = SonarDirectory(
+                str(self.root), site.intake, site.clock, max_document_bytes=MAX_BYTES
+            )
 
         def append(self, text, path="0+sample-c1-7.json", day=None):
             file = (day or self.day) / path
@@ -81,6 +83,14 @@ def test_only_the_newest_two_days_are_read(folder, make):
     assert folder.counts() == {"sample": 2}
 
 
+def test_a_node_whose_clock_is_years_ahead_hides_no_other_node(site, folder, make):
+    for number, day in enumerate(("2027/01/14", "2036/02/07", "2099/01/01", "2099/12/30", "2099/12/31")):
+        folder.append(make.sample(f"c{number}"), day=folder.root / day)
+    folder.append(make.sample("c9"))
+    assert folder.counts() == {"sample": 4}
+    assert sorted(name for _, name in site.nodes.nodes()) == ["c0", "c3", "c4", "c9"]
+
+
 def test_a_file_that_was_replaced_or_cut_is_read_again(folder, make):
     file = folder.append(make.sample(ago=40))
     folder.append(make.sample(ago=30))
@@ -131,7 +141,7 @@ def test_of_a_days_samples_that_are_there_at_the_start_only_the_last_are_read(fo
 
 
 def test_a_folder_that_is_not_there_yet_is_waited_for(site, tmp_path, make):
-    reader = SonarDirectory(str(tmp_path / "later"), site.intake, max_document_bytes=MAX_BYTES)
+    reader = SonarDirectory(str(tmp_path / "later"), site.intake, site.clock, max_document_bytes=MAX_BYTES)
     reader.read()
     day = tmp_path / "later" / "2027" / "01" / "15"
     day.mkdir(parents=True)
