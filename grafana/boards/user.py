@@ -151,9 +151,11 @@ def _used() -> list[Placed]:
 
 
 def _waste() -> list[Placed]:
+    suspended = f'max_over_time(batch_job_state{{{OF_CLUSTER},state="SUSPENDED"}}[{RATE}])'
     idle = (
-        f"clamp_min({ALLOCATED_CPUS} - on ({JOB_KEY})"
+        f"(clamp_min({ALLOCATED_CPUS} - on ({JOB_KEY})"
         f" sum by ({JOB_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}])), 0)"
+        f" unless on ({JOB_KEY}) {suspended})"
     )
     unused = f"clamp_min({ALLOCATED_MEMORY} - on ({JOB_KEY}) batch_job_memory_peak_bytes{{{OF_CLUSTER}}}, 0)"
     gpus = f"{GPU_PARTS} * on ({GPU_KEY}) group_left () ({gpu_busy(OF_CLUSTER)} < bool {IDLE_GPU})"
