@@ -87,6 +87,7 @@ class _Node:
     state: NodeState = field(default_factory=NodeState)
     touched_at_secs: float = 0.0
     moment: Moment = NEVER  # of the sample
+    sysinfo_moment: Moment = NEVER
     books: dict[WorkKey, ForeignJobCounters] = field(default_factory=dict)
     cards: dict[str, GpuSample] = field(default_factory=dict)
     job_cards: dict[tuple[WorkKey, str], JobGpu] = field(default_factory=dict)
@@ -103,6 +104,7 @@ class ClusterState:
     jobs: dict[JobKey, Job] = field(default_factory=dict)  # least recently changed first
     times: dict[JobKey, Moment] = field(default_factory=dict)  # when they were reported
     state: Cluster | None = None
+    moment: Moment = NEVER  # of `state`
     jobs_at_secs: float = 0.0
 
 
@@ -143,7 +145,7 @@ class SonarNodes:
             elif isinstance(record, JobsRecord):
                 self._take_jobs(record, now)
             elif isinstance(record, ClusterRecord):
-                self._take_cluster(record)
+                self._take_cluster(record, now)
             self._bound()
             return complaint
 
@@ -185,7 +187,7 @@ class SonarNodes:
 
     def _take_sample(self, record: SampleRecord, now: float) -> str:
         name = (record.cluster, record.node)
-        moment = _moment_of(record, now)
+        moment = _moment_of(record.time_secs, now)
         at = moment.at_secs
         if now - at > self._silence_secs:
             self._counts["stale"] += 1
@@ -220,10 +222,12 @@ class SonarNodes:
 
     def _take_sysinfo(self, record: SysinfoRecord, now: float) -> None:
         node = self._node((record.cluster, record.node), now)
-        state = node.state
-        if state.sysinfo is not None and (record.time_secs or now) < (state.sysinfo.time_secs or 0):
+        state, moment = node.state, _moment_of(record.time_secs, now)
+        new, old = moment.ordered(node.sysinfo_moment, now)
+        if new < old:
             self._counts["stale"] += 1
             return
+        node.sysinfo_moment = moment
         snapshot = state.snapshot
         if state.sample is not None and snapshot is not None:
             snapshot = add_hardware(snapshot, state.sample, record)
@@ -236,7 +240,7 @@ class SonarNodes:
 
     def _take_jobs(self, record: JobsRecord, now: float) -> None:
         cluster = self._cluster(record.cluster)
-        moment = _moment_of(record, now)
+        moment = _moment_of(record.time_secs, now)
         cluster.jobs_at_secs = max(cluster.jobs_at_secs, moment.at_secs)
         for each in record.jobs:
             key = each.job.key
@@ -249,10 +253,13 @@ class SonarNodes:
         for key in list(itertools.islice(cluster.jobs, max(0, len(cluster.jobs) - MAX_JOBS))):
             del cluster.jobs[key], cluster.times[key]
 
-    def _take_cluster(self, record: ClusterRecord) -> None:
-        cluster = self._cluster(record.cluster)
-        if cluster.state is None or record.state.taken_at_secs >= cluster.state.taken_at_secs:
-            cluster.state = record.state
+    def _take_cluster(self, record: ClusterRecord, now: float) -> None:
+        cluster, moment = self._cluster(record.cluster), _moment_of(record.state.taken_at_secs or None, now)
+        new, old = moment.ordered(cluster.moment, now)
+        if new < old:
+            self._counts["stale"] += 1
+            return
+        cluster.state, cluster.moment = record.state, moment
 
     def _forget_ended(self, cluster: ClusterState, now: float) -> None:
         for key, job in list(cluster.jobs.items()):
@@ -260,9 +267,8 @@ class SonarNodes:
                 del cluster.jobs[key], cluster.times[key]
 
 
-def _moment_of(record: SampleRecord | JobsRecord, now: float) -> Moment:
-    told_secs = now if record.time_secs is None else record.time_secs
-    return Moment(min(now, told_secs), told_secs)
+def _moment_of(told_secs: float | None, now: float) -> Moment:
+    return Moment(now, now) if told_secs is None else Moment(min(now, told_secs), told_secs)
 
 
 def _with_share(job: Job) -> Job:

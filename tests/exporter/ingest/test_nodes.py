@@ -98,6 +98,24 @@ def test_documents_of_a_clock_that_runs_ahead_that_arrive_again_change_nothing(s
     assert (site.value(CPU), job.state.value) == (310, "RUNNING")
 
 
+def test_once_a_clock_that_ran_ahead_is_set_right_nodes_and_hardware_are_told_again(site, make):
+    def told(after, memory, words):
+        at = {"time": make.stamp(-after)}
+        nodes = [{"names": ["c1-7"], "states": words}]
+        return (
+            make.envelope("sysinfo", **at, node="c1-7", memory=memory),
+            make.envelope("cluster", **at, slurm=True, nodes=nodes),
+        )
+
+    site.send(make.sample(), *told(86_400, 1024, ["IDLE"]), *told(80_000, 2048, ["DOWN"]))
+    assert documents(site)["stale"] == 2
+    site.clock.now += 60
+    site.send(*told(60, 4096, ["MIXED"]))
+    [node] = site.nodes.nodes().values()
+    assert node.snapshot.node.memory_bytes["MemTotal"] == 4096 * 1024
+    assert site.nodes.clusters()["hpc.example.org"].state.nodes[0].states == ("MIXED",)
+
+
 def test_old_files_bring_no_node_back(site, make):
     site.send(make.sample(ago=86_400))
     assert documents(site) == {"sample": 1, "stale": 1}
