@@ -65,10 +65,9 @@ class FeaturesValueError(FeaturesError):
 class Remaining:
     """How long a job may still run.
 
-    `bases` are the seconds left by what ends the job: "wall_limit", "cpu_limit" or "shutdown"; negative if
-    the time has passed. `seconds` is the least of them, rounded down, or None if nothing is known to end the
-    job. `details` explain, by the same keys, how each was computed, or that there is no limit; `notes` say
-    which values were skipped because they are invalid.
+    `bases` are the seconds left until "wall_limit", "cpu_limit" or "shutdown", negative if passed. `seconds`
+    is the least, rounded down; None if no end is known. `details` explain each basis by the same keys.
+    `notes` name invalid values that were skipped.
     """
 
     __slots__ = ("bases", "details", "notes", "seconds")
@@ -106,9 +105,9 @@ class Features:
     def get(self, area, key):
         """Return a value of the area "machine" or "job" without its newline, None if there is none.
 
-        A value is read again each time. An area without a location has no values, but one area must have a
-        location. Raises FeaturesLocationError, FeaturesUnreachableError (no location, no such directory, no
-        answer, refused, or not read within 5 seconds), or FeaturesValueError (more than 4096 bytes).
+        It is read again each time. Raises FeaturesLocationError if neither area has a location,
+        FeaturesUnreachableError (no such directory, no answer within 5 seconds, refused), FeaturesValueError
+        (more than 4096 bytes).
         """
         location = self._locations[area]
         if location is None:
@@ -146,9 +145,8 @@ class Features:
     def watch(self):
         """Let this node's daemon know that somebody waits for a change; to be called before each reading.
 
-        The daemon then asks the batch system about the job each minute. It notices the watcher by a shared
-        lock on $JOBFEATURES, which ends with this process, or by our name in HTTP requests. Other providers
-        ignore both.
+        The daemon then asks the batch system about the job each minute. It sees a shared lock on
+        $JOBFEATURES, which ends with this process, or our name in HTTP requests.
         """
         location, self._agent = self._locations[JOB] or "", WATCHING
         if not location.startswith("/"):
@@ -173,14 +171,13 @@ class Features:
     def remaining(self, now, used_cpu_secs=None):
         """Return how long the job may still run from `now` (epoch seconds) on.
 
-        There are three limits. wall_limit: until jobstart_secs + wall_limit_secs, but at most
-        wall_limit_secs, whatever the clock says: a note tells a start in the future. cpu_limit: until
-        cpu_limit_secs is used up, with all allocated processors busy from now on; a limit that is published
-        only in normalized seconds is divided by cpufactor_lrms (the draft of 2014). The CPU time used so far
-        is `used_cpu_secs`, or else that of the job's control group, or else that of this session's processes
-        in /proc; or else all processors are assumed to have been busy since the start, the worst case.
-        shutdown: the earlier of shutdowntime and shutdowntime_job. Raises FeaturesUnreachableError if a value
-        could not be queried: that is not the same as no limit.
+                wall_limit: until jobstart_secs + wall_limit_secs, at most wall_limit_secs
+                cpu_limit: until cpu_limit_secs is used up if all allocated processors are busy from now on
+                shutdown: until the earlier of shutdowntime and shutdowntime_job
+
+        The CPU time used is `used_cpu_secs`, else that of the job's control group, else that of this
+        session's processes in /proc; else all processors count as busy since the start. Raises
+        FeaturesUnreachableError if a value could not be queried.
         """
         notes = []
         if not self._has_job:
@@ -479,11 +476,8 @@ STATUS_KEYS = {
 class StatusWriter:
     """Writes this job's $JOBSTATUS, a directory or an HTTP(S) address.
 
-    A reader of the directory that locks used_CPU sees no incomplete update.
-
-    The draft does not say which kind of lock it means: both flock(2) and fcntl(2)
-    locks are taken, in this order. The directory has to be on a local file system:
-    on NFS both are the same lock and conflict with each other.
+    Readers that lock used_CPU, by flock(2) or fcntl(2), see no incomplete update. The directory has to be on
+    a local file system, as on NFS both locks are one and conflict.
     """
 
     def __init__(self, path, allocated_cpu=None, lock_timeout_secs=LOCK_TIMEOUT_SECS):
@@ -513,10 +507,10 @@ class StatusWriter:
     def update(self, **values):
         """Write these values; those of this writer's earlier updates stay, None removes one.
 
-        The first update needs used_CPU. The directory then holds exactly this writer's values: a job has only
-        one writer. An invalid name or value, or a set that contradicts itself, raises ValueError before
-        anything is written, or when the server refuses it. Raises TimeoutError if others hold a lock for too
-        long, OSError if writing fails: readers of a directory then refuse the set until the next update.
+        The first update needs used_CPU. The directory then holds exactly this writer's values. Raises
+        ValueError, with nothing written, for an invalid or contradictory set or if the server refuses it;
+        TimeoutError if others hold a lock for too long; OSError if writing fails (readers then refuse the set
+        until the next update).
         """
         self._change(values, self._known)
 
@@ -756,13 +750,11 @@ def _split_notice(text):
 def run_noticed(command, notices=(), kill_after_secs=KILL_AFTER_SECS, features=None):
     """Run a program (a list of words), give it notice of the job's end, and return its exit status.
 
-    The status is 128 + N if signal N ended it; 126 or 127 if it cannot be run, as in a shell. Each of the
-    `notices` is given once, its seconds before the end, or at once if less is left. The end is read
-    repeatedly, from `features` (None: from the places that the environment names). The program has its own
-    process group, the terminal and the standard streams; signals sent to us are passed on to it. When it has
-    ended, the rest of its group gets SIGTERM, and `kill_after_secs` later SIGKILL. A hook runs at most as
-    long as its notice, with $JOBFEATURES_LEFT_SECS and $JOBFEATURES_PID. Call it in the main thread, as the
-    last thing that a process does: its signal handlers stay.
+    The status is 128 + N if signal N ended it; 126 or 127 if it cannot be run. Each of `notices` is given
+    once, its seconds before the end or at once. The end is read from `features`, else from the environment.
+    Signals sent to us are passed on. After the program, the rest of its process group gets SIGTERM, and
+    `kill_after_secs` later SIGKILL. A hook runs at most as long as its notice, with $JOBFEATURES_LEFT_SECS
+    and $JOBFEATURES_PID. Call it last, in the main thread: its signal handlers stay.
     """
     return _Run(notices, kill_after_secs, Features.from_environment() if features is None else features).run(
         command
@@ -871,9 +863,9 @@ _ENDING_SIGNALS = ("HUP", "INT", "QUIT", "KILL", "TERM", "STOP")  # who does not
 def plan_notice(until, age, waited, every_secs, unready_secs):
     """Return whether to read the job's end anew, whether to give the notice, and the seconds to sleep.
 
-    The notice is due in `until` seconds, infinity if no end is known. The last reading is `age` seconds old;
-    a reading in progress has taken `waited` seconds so far, None if there is none. Readings usually begin
-    every `every_secs`. The program is ready for signals in `unready_secs`.
+    All in seconds: the notice is due in `until` (infinity: no known end), the last reading is `age` old, a
+    reading in progress has taken `waited` (None: none). Readings begin every `every_secs`; the program is
+    ready for signals in `unready_secs`.
     """
     every = every_secs if until > _PATIENCE_SECS else _FRESH_SECS
     begins = waited is None and age >= every

@@ -44,8 +44,8 @@ class Programs:
     def run(self, name: str, *arguments: str, **more: Any) -> CommandOutput:
         """Run the command `name` and return its output, whatever its exit status.
 
-        `more` are options of `run_command`, such as `timeout_secs`. Raises CommandError if the command cannot
-        be started, takes too long or prints too much.
+        `more` are options of `run_command`, such as `timeout_secs`. Raises CommandError if it does not start,
+        takes too long or prints too much.
         """
         return run_command([*self._prefix, self.path(name), *arguments], **{**self._bounds, **more})
 

@@ -1,7 +1,7 @@
 """Defines `System`: what a batch system provides. Each batch system has a package with a subclass of it.
 
-The subclass is in ``system.py``, the settings and what commands need in ``__init__.py``. Hooks load these two
-files of every system, and start often: so only methods import the other files of a package, when called.
+The subclass is in ``system.py``. Hooks load it at every start: so only methods import the rest of the
+package.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ LIST_OF_NODES: Final = 2**20
 
 
 class LogKind(ABC):
-    """A format of job logs; `jobfeatures.joblogs.logformat` defines what its reader and writer offer.
+    """A format of job logs; see `jobfeatures.joblogs.logformat` for its reader and writer.
 
-    `endings` are those of file names that select the format for writing; `is_zoned`: times are local, without
-    a zone; `has_header`: comments at the beginning may describe the machine; `has_steps`: the reader can
-    return steps; `jobs_only`: steps and runs are merged into one entry per job before writing; `keeps_text`:
-    a log is written as it was read, byte for byte; `is_sorted`: jobs are sorted before writing; `is_by_line`:
-    each line is complete, so a log may begin anywhere; `repairs`: the reader repairs small errors;
-    `longest_line` is in characters.
+    `endings` of file names select it for writing. `is_zoned`: times are local, without a zone. `has_header`:
+    comments may describe the machine. `has_steps`: the reader can return steps. `jobs_only`: one entry per
+    job is written. `keeps_text`: it is written as read. `is_sorted`: jobs are sorted before writing.
+    `is_by_line`: a log may begin at any line. `repairs`: small errors are repaired. `longest_line` is in
+    characters.
     """
 
     name: ClassVar[str]
@@ -131,8 +130,7 @@ class System(ABC, Generic[Own_contra]):
     def read_parents(self, config: SystemSettings[Own_contra]) -> Collection[str]:
         """Return path patterns of the control groups below which the system makes those of jobs.
 
-        They are read from the batch system's own configuration. Raises OSError or JobfeaturesError if it
-        cannot be read.
+        They are from its own configuration. Raises OSError or JobfeaturesError if that cannot be read.
         """
         return ()
 

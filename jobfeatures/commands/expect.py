@@ -137,8 +137,8 @@ def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | Non
 def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
     """Return epoch seconds of a time such as ``2026-11-20T14:02:30+01:00``, or of a number of seconds.
 
-    A time without an offset is in `zone`, None for this machine's. Raises ConfigurationError, naming the
-    setting `key`.
+    Without an offset it is in `zone` (None: this machine's). Raises ConfigurationError about the setting
+    `key`.
     """
     if text.isascii() and text.isdigit() and len(text) <= 19:
         return int(text)

@@ -1,8 +1,7 @@
 """Describes in words where each published value comes from. Pure.
 
-A value from the batch system takes precedence over the site's statement, which takes precedence over a
-default. Origins are made and stored together with the values, so that they describe what is published, not
-the current settings.
+The batch system takes precedence over the site's statement, and this over a default. Origins are stored with
+the values.
 """
 
 from __future__ import annotations

@@ -29,10 +29,9 @@ _SYSTEM = re.compile(r"[a-z]{1,32}\Z")
 
 
 class Request(NamedTuple):
-    """What a hook asks the daemon to do.
+    """What a hook asks the daemon to do: `action` is publish or remove.
 
-    `action` is publish or remove, `environ` the hook's environment, `reported_at_secs` the epoch time of the
-    request.
+    `environ` is the hook's environment, `reported_at_secs` the epoch time of the request.
     """
 
     action: str

@@ -1,7 +1,6 @@
 """Counts hook failures: one file per action and reason, one byte per failure.
 
-Several hooks may append at once, without a lock. The daemon preallocates space behind each file's end, so
-that a hook that fails because the disk is full is counted too.
+Hooks append without a lock. Space is preallocated, so that failures on a full disk are counted.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ STALE_STAGING_SECS = 60.0  # a hook is bounded to seconds: anything older was le
 class PublisherStatus:
     """The publisher's counts and state; immutable.
 
-    `published` is the number of jobs with directories, None if they cannot be listed. `failures` counts
-    failed writes and removals, `hook_failures` those of hooks by action and reason, and `contradictions`
-    values that contradict the specification. `is_complete` says that nothing failed at the last update.
+    `published` is the number of jobs with directories (None: unknown). `failures` are of writes and removals,
+    `hook_failures` by action and reason, `contradictions` of values. `is_complete`: nothing failed at the
+    last update.
     """
 
     published: int | None = None  # None if the directories cannot be listed
@@ -70,8 +70,8 @@ class Publisher:
     ) -> None:
         """Write and remove directories as `reconcile` plans. Failures are logged and counted, job by job.
 
-        `known_jobs` is what sources report of jobs, and `drains` are the shutdowns in force. `swap_limits`
-        are the limits (bytes) of control groups, for jobs whose batch system reports none.
+        `drains` are the shutdowns in force. `swap_limits` are control groups' limits (bytes), for jobs whose
+        batch system reports none.
         """
         now = self._clock.now_secs()
         self._attempt("notes", self._forget_if_replaced)

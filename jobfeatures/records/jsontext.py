@@ -30,10 +30,9 @@ def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[
 
 
 def parse_objects(text: str, *, source: str = "") -> Iterator[dict[str, Any] | ParseError]:
-    """Yield consecutive JSON objects in a text.
+    """Yield consecutive JSON objects in a text, and a ParseError for other text.
 
-    For text that is not an object a ParseError is yielded, and reading resumes at the next line that begins
-    with an object.
+    Then reading resumes at the next line that begins with an object.
     """
     import json
 
@@ -64,8 +63,7 @@ def _after_blanks(text: str, place: int) -> int:
 def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:
     """Parse a JSON object that this program has stored.
 
-    Raises ParseError for malformed JSON, and for an object with a member `format`: later versions of this
-    program add it to documents that older versions must not read or replace.
+    Raises ParseError for malformed JSON, and for a member `format`, which only later versions write.
     """
     found = parse_object(text, source=source)
     if (form := found.get("format")) is not None:

@@ -131,9 +131,9 @@ class Job:
     """One job as its batch system reports it. An unknown value is None or empty, never zero.
 
     Times are in epoch seconds. `total_…` fields are over all nodes; `allocated_cpus`, `allocated_gpus` and
-    `gpus` are on this node. `limit_end_secs` is when the wall limit ends the job, as the batch system
-    computed it. By `deadline_secs` the job must have ended whatever its limit, with at least `grace_secs`
-    seconds of notice. `tasks` is the number of jobs that the record of a pending array represents.
+    `gpus` are on this node. `limit_end_secs` is when the wall limit ends the job. By `deadline_secs` it must
+    have ended whatever its limit, with at least `grace_secs` of notice. `tasks` is the number of jobs in a
+    pending array.
     """
 
     key: JobKey
@@ -203,9 +203,8 @@ class Job:
     def end_limit_at(self, now_secs: float) -> float | None:
         """Return when the wall limit ends the job (epoch seconds; None: unknown or no limit).
 
-        A suspended job counts as resumed now. A completing job ends now: its batch system has ended it. A
-        running job has started, even if its start lies in the future by this clock, so it never has more than
-        its limit left.
+        A suspended job counts as resumed now, a completing job ends now. A running job never has more than
+        its limit left, even if its start is in the future by this clock.
         """
         if self.state is JobState.COMPLETING:
             return now_secs
@@ -229,9 +228,8 @@ class Job:
 class Alias(NamedTuple):
     """A name in a control group's path that is not a job id, but belongs to a job.
 
-    `field` is the field of `Job` in which the batch system reports this name. With `is_reused`, several jobs
-    have the name one after another. `remedy` says what an administrator has to do if two control groups have
-    the same name.
+    `field` is the field of `Job` with this name. `is_reused`: several jobs have it one after another.
+    `remedy` is what an administrator has to do if two control groups have it.
     """
 
     field: str
@@ -301,9 +299,9 @@ class Cluster:
 class NodeNotice:
     """What a batch system reports about this node as a whole.
 
-    `draining`: the batch system starts no more jobs here. `shutdowns`: epoch seconds at which the node will
-    be taken down, including past ones that are still in force. `cpus`: the number of CPUs that it can
-    allocate here, None if not reported. `features`: values that it reports for $MACHINEFEATURES keys.
+    `draining`: it starts no more jobs. `shutdowns`: when it will be taken down (epoch seconds), including
+    past times still in force. `cpus`: what it can allocate (None: not reported). `features`: values for
+    $MACHINEFEATURES keys.
     """
 
     draining: bool = False
@@ -319,14 +317,10 @@ Version = tuple[int, ...]
 class JobTable:
     """One answer of a source of jobs, such as a batch system, about the jobs of this node.
 
-    `complete` says that the source answered all queries. If `gone` is None, the source lists all its jobs, so
-    a job missing from a complete table has ended. Otherwise a missing job proves nothing: `gone` maps the
-    jobs that the source does not know, or has on other nodes, to the time of that answer. `reported_secs` has
-    the jobs that were reported at another time than `taken_at_secs`. `versions` identify the prolog records
-    from which jobs were read, and `replacements` counts how often their folder was replaced: a record that is
-    missing then proves nothing. `node` is None if the source reports nothing about the node; `node_problem`
-    says why it could not be asked about the node although it reported jobs. `groupless` are running jobs for
-    which no control group is expected on this node.
+    `complete`: all queries were answered. If `gone` is None, a job missing from a complete table has ended;
+    else only the jobs in `gone` have (with the time of that answer). `reported_secs` has jobs reported at
+    another time than `taken_at_secs`. `versions` identify prolog records. `node_problem`: why there is no
+    `node`. `groupless` jobs need no control group here.
     """
 
     source: str

@@ -32,9 +32,8 @@ def counted(number: int, noun: str) -> str:
 def parse_slurm_duration(text: str, *, field: str = "", bare_unit_secs: int = 60) -> int:
     """Parse a Slurm duration into seconds, without fractions; ParseError for any other text.
 
-    Source: sbatch(1) ``--time``: ``MM``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS``;
-    sacct prints fractions in TotalCPU. A bare number is in units of `bare_unit_secs` (minutes in most
-    places).
+    Source: sbatch(1) ``--time``: ``MM``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS``. A
+    bare number is in units of `bare_unit_secs`.
     """
     match = _DURATION.match(text)
     if match is None:

@@ -33,8 +33,8 @@ class Series:
 class InstantAnswer:
     """The samples that a query of Prometheus returned, and the server's warnings, if any.
 
-    A warning may say that parts of the answer are missing. Each sample of a range is an element of `series`;
-    the samples of one series are in order of time.
+    A warning may say that parts are missing. Each sample of a range is an element of `series`, in order of
+    time.
     """
 
     series: tuple[Series, ...]
@@ -75,10 +75,10 @@ def _value(text: Any, source: str, line: int) -> float:
 def parse_vector(text: str, *, source: str = "", kind: str = "vector") -> InstantAnswer:
     """Parse the answer of ``/api/v1/query`` to a query of Prometheus.
 
-    Source: https://prometheus.io/docs/prometheus/latest/querying/api/: ``{"status":"success","data":
+    Sample: ``{"status":"success","data":
     {"resultType":"vector","result":[{"metric":{"__name__":…,…},"value":[1435781451.781,"1"]},…]}}``. For a
-    range of samples `kind` is ``matrix``, and the answer has ``"values":[[1435781451.781,"1"],…]``. Raises
-    ParseError, with the server's message if it refused.
+    range, `kind` is ``matrix``. Raises ParseError, with the server's message if it refused. Source:
+    https://prometheus.io/docs/prometheus/latest/querying/api/.
     """
     document = parse_object(text, source=source)
     if document.get("status") != "success":

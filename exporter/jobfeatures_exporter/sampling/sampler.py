@@ -131,11 +131,7 @@ class Sampler:
     def sample(self, wishes: SampleExtras = SampleExtras()) -> Snapshot:  # noqa: B008  # it cannot change
         """Take a snapshot of the node. What cannot be read is left out and counted.
 
-        It is made in stages, each of which takes values and returns one: the node's own figures; all
-        processes, if wanted; the control groups of jobs; the kernel's sums; processes that are due, unless
-        all were read; attribution to jobs; totals of processes; figures of groups; records of jobs; OOM kills
-        that no record shows; joules; GPUs. Processes come before groups, as what is read of a group depends
-        on what its processes did.
+        `wishes` are readings that only this sample needs.
         """
         taken_at_secs, started_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         last = self._last
@@ -208,8 +204,7 @@ class Sampler:
         """Return whether regular samples are not needed now.
 
         This is so if eBPF sums all that jobs use, no job can begin without a control group, and it is known
-        which processes of each job to wait for. Then only scrapes, jobs that begin or end, and `read_between`
-        demand a sample.
+        which processes to wait for.
         """
         needs_processes = self._processes.needs_all or self._counting.needs_all
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
@@ -234,8 +229,8 @@ class Sampler:
     def read_between(self) -> bool:
         """For each job that has used CPU time, read what would be lost if its control group were removed now.
 
-        Return whether a sample is needed at once, for what is not noticed otherwise: a job was frozen or
-        resumed, or its group cannot be read; or the node has counted an OOM kill, which may be a job's.
+        Return whether a sample is needed at once: a job was frozen or resumed, a group cannot be read, or the
+        node has counted an OOM kill.
         """
         for directory, group in self._cgroups.known():
             source = directory.unique_name

@@ -82,10 +82,10 @@ def make_document(whole: Whole, by: Sequence[str] = ()) -> Values:
 
 
 def compare(documents: Sequence[Values]) -> Values:
-    """Compare the logs' documents with the first one.
+    """Compare the logs' documents with the first one; return a comparison for each other log.
 
-    Returns for each other log how many users have a lower, an equal or a higher VEET (the percentage of a
-    user's jobs that ended after their expected end) than in the first log, and the ratios of other figures.
+    It has the number of users with a lower, equal or higher VEET (the percentage of a user's jobs that ended
+    after their expected end), and the ratios of other figures to those of the first log.
     """
     base, *others = documents
     return {"base": base["log"], "others": [_against(base, each) for each in others]}

@@ -1,7 +1,6 @@
-"""Computes the expected ends of all jobs, in parts that separate processes can compute; needs numpy.
+"""Computes the expected ends of all jobs, in parts for separate processes; needs numpy.
 
-`split` divides the jobs into parts, each with all jobs of some users. `compute_part` computes the ends of the
-jobs of one part.
+`split` makes the parts, each with all jobs of some users; `compute_part` computes one.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ Tick = Callable[[int], object]  # called with how many jobs were done
 class Demand(NamedTuple):
     """The amounts of one resource that jobs request, and each user's share of it, in the same unit.
 
-    `requests` has one value per job, `shares` one per user. `lanes` is given only for a single user: the
-    state in which earlier jobs have left the share; None means that the whole share is free.
+    `requests` has a value per job, `shares` one per user. `lanes` is what earlier jobs of a single user have
+    left of the share; None: all is free.
     """
 
     resource: str
@@ -36,8 +35,8 @@ class Demand(NamedTuple):
 class UsersPart(NamedTuple):
     """All jobs of some users, sorted by user, and by arrival within each user.
 
-    The jobs of `users[i]` have the indices from `bounds[i]` up to, not including, `bounds[i + 1]`. Arrivals
-    are in seconds since the log's time zero, runtimes in seconds. There is one `Demand` for each resource.
+    The jobs of `users[i]` are at the indices from `bounds[i]` to `bounds[i + 1]` (exclusive). Arrivals are in
+    seconds since the log's time zero, runtimes in seconds. There is one `Demand` per resource.
     """
 
     users: list[str]
@@ -57,10 +56,9 @@ def make_part(
     *,
     mode: Mode = Mode.LITERAL,
 ) -> UsersPart:
-    """Return a `UsersPart`, whose fields the arguments are; `compute_part` computes its jobs' expected ends.
+    """Return a `UsersPart` with these values.
 
-    Unless `mode` is FLUID, arrivals and runtimes are rounded up to whole seconds: if they were rounded down,
-    a job that started at once could appear to be late.
+    Unless `mode` is FLUID, arrivals and runtimes are rounded up to whole seconds.
     """
     if mode is not Mode.FLUID:
         arrivals, runtimes = _whole(arrivals), _whole(runtimes)
@@ -102,8 +100,8 @@ def _cut(part: UsersPart, first: int, last: int) -> UsersPart:
 def compute_part(part: UsersPart) -> Array:
     """Return when each job of a part is expected to end, in seconds since the log's time zero.
 
-    A job's expected end is the latest of those computed for the single resources. Raises ScheduleError if a
-    job requests a resource of which its user's share is 0, or if an end is too late for 64 bits.
+    This is the latest of the ends by single resources. Raises ScheduleError if a job's user has no share of a
+    requested resource, or beyond 64 bits.
     """
     ends: Array = np.maximum.reduce([_compute(part, demand) for demand in part.demands])
     return ends

@@ -25,8 +25,8 @@ MOST_CELLS: Final = 2**25  # what a result holds in memory
 class Cells:
     """A table of users × spans of time (cells) that counts a user's late jobs in each cell.
 
-    The module `heatmap` defines which cells a late job marks. Column n begins `cell_secs` × n seconds after
-    `start_secs`, which is in seconds since the log's time zero.
+    Column n begins `start_secs` + n × `cell_secs` after the log's time zero. See `heatmap` for the cells that
+    a late job marks.
     """
 
     def __init__(self, whole: Whole, cell_secs: int) -> None:
@@ -73,8 +73,7 @@ class Cells:
 def format_heatmaps(documents: Sequence[Values]) -> str:
     """Return the heatmaps of several logs as CSV, with one row for each log and user.
 
-    A row holds the log, the user, when the first cell begins and how long a cell is (seconds), then the
-    cells.
+    A row holds the log, the user, the first cell's begin and a cell's length (seconds), then the cells.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

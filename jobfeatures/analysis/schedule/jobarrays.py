@@ -1,8 +1,7 @@
 """Holds a log of jobs as arrays, the input of all modules that evaluate schedules.
 
-Times are seconds since the log's time zero: int64 where all are whole numbers, else float64. A value missing
-from the log is `UNKNOWN`, a value that cannot be true is `IMPOSSIBLE`. An array is None where the log has no
-values of its kind at all.
+Times are seconds since the log's time zero: int64 if all are whole, else float64. A missing value is
+`UNKNOWN`, one that cannot be true `IMPOSSIBLE`. An array is None if the log has no such values.
 """
 
 from __future__ import annotations
@@ -53,13 +52,12 @@ class Labels(NamedTuple):
 class ScheduleLog:
     """All jobs of one log as arrays, one array per field, in the log's order.
 
-    Times are in seconds since time zero, which is `zero_secs` in epoch seconds. `runtime` excludes the time
-    for which a job was swapped out. `cpus` and `gpus` are allocated amounts, else requested ones;
-    `memory_kib` is the whole job's requested memory, else the used one. Tasks of one job array have the same
-    value in `arrays`, jobs of one workflow in `workflows`. `could_start` is when a job could have started
-    after the job that it follows. `totals` are the machine's resources. `unreadable` and `folded` count
-    records that were skipped, or merged into others. `places`, if not None, are the jobs' indices in the log:
-    the arrays are then in another order. Entries with the same value in `ids` may be the same job.
+    Times are in seconds since time zero, `zero_secs` (epoch). `runtime` excludes swapped-out time. `cpus` and
+    `gpus` are allocated, else requested; `memory_kib` is requested for the whole job, else used. Equal values
+    in `arrays`, `workflows` and `ids` mean: one job array, one workflow, perhaps one job. `could_start` is
+    when a job could have started after the job it follows. `totals` are the machine's resources. `unreadable`
+    and `folded` count skipped and merged records. `places` are the jobs' indices in the log if the order is
+    another.
     """
 
     name: str
@@ -94,10 +92,10 @@ class ScheduleLog:
 
 
 def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> ScheduleLog:
-    """Convert columns of a log in the Standard Workload Format to arrays; links between jobs are not set.
+    """Convert columns of a log in the Standard Workload Format to arrays, without links between jobs.
 
-    Memory is per processor in this format, unless `meaning` says otherwise. A job that was swapped out, and
-    so has several rows, becomes one entry. Times are seconds since the log's time zero.
+    Memory is per processor unless `meaning` says otherwise. The rows of a job that was swapped out become one
+    entry.
     """
     header = columns.header
     meaning = settle_cpu_time_meaning(meaning or Meaning(), header)
@@ -162,10 +160,10 @@ def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
 def from_records(
     jobs: Sequence[JobRecord], name: str, *, notes: Notes | None = None, zero: int | None = None
 ) -> ScheduleLog:
-    """Convert job records, one per job, to arrays; links between jobs are not set.
+    """Convert job records, one per job, to arrays, without links between jobs.
 
-    `zero` is the log's time zero in epoch seconds; None means the first submission. `notes` are the counts of
-    rejected, merged and unreadable records, which the log then reports.
+    `zero` is the log's time zero in epoch seconds (None: the first submission). `notes` has counts of
+    rejected, merged and unreadable records for the log.
     """
     notes = notes or Notes()
     if zero is None:
@@ -212,8 +210,8 @@ def from_records(
 def with_links(log: ScheduleLog, thinks: Array, places: Array, ends: Array) -> ScheduleLog:
     """Return a copy of `log` with `links`, which say which job each job follows, and with `could_start`.
 
-    `thinks` are think times in seconds. `places` are the followed jobs' indices in the whole log, and `ends`
-    their ends in seconds since the log's time zero.
+    `thinks` are think times in seconds, `places` the followed jobs' indices in the whole log, `ends` their
+    ends in seconds since its time zero.
     """
     if not (places >= 0).any():
         return log

@@ -1,12 +1,11 @@
 """Implements EASY backfilling: which jobs may start before a job that has to wait. Pure.
 
-The job at the head of the queue has a reservation. Its shadow time is when it can start if running jobs end
-at their estimates; the spare is what will be free beside it then. Another job may start now if its estimated
-end is not after the shadow time, or if it fits into the spare, which it then uses up.
+The queue's head has a reservation. Its shadow time is when it can start if running jobs end at their
+estimates; the spare is what is free beside it then. Another job may start now if its estimated end is not
+after the shadow time, or if it fits into the spare, which it then uses up.
 
-Waiting jobs of equal size and estimate (under fairshare also of the same user) form a line. No job can start
-before the job in front of it in its line. So only the first job of each line is tried, and only for sizes
-that have room.
+Waiting jobs of equal size and estimate (under fairshare also of the same user) form a line. Only the first
+job of each line is tried.
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ class Backfill:
     def next_lapse(self, now: int) -> float:
         """Return when the next running job reaches its estimated runtime; infinity if none will.
 
-        A job that has reached its estimate may end at any time, so the reservation then changes. Until then,
-        a job that could not start before the head of the queue still cannot.
+        Until then, a job that could not start before the head of the queue still cannot.
         """
         place = bisect_left(self._running, (now + 1, 0))
         return self._running[place][0] if place < len(self._running) else FOREVER
@@ -67,8 +65,8 @@ class Backfill:
     def fill(self, now: int, head: int, behind: int, start: Callable[[int], None]) -> None:
         """Start all jobs that may start before the waiting job `head`, in the order of the queue.
 
-        `behind` is the number of jobs that have arrived. `start` is called with each job that starts. If
-        `head` is WAITING, no job is in the queue.
+        `behind` is the number of jobs that have arrived. `start` is called with each job. If `head` is
+        WAITING, the queue is empty.
         """
         if head == WAITING:
             self._known = behind

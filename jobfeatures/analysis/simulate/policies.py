@@ -1,7 +1,6 @@
 """Implements the simulated scheduling policies: queues that determine which waiting job is next. Pure.
 
-Every arriving job is added to the queue, in order of arrival. A job leaves the queue when it starts, also if
-jobs in front of it still wait.
+Jobs are added in order of arrival, and leave when they start.
 """
 
 from __future__ import annotations
@@ -43,9 +42,8 @@ class Policy(enum.Enum):
 class Fairshare(NamedTuple):
     """The settings of fairshare: seconds between updates of the users' order, half-life of usage, shares.
 
-    The half-life is in seconds; with 0, usage never decays. A user with twice the share of another ranks
-    equal to that user after twice the usage: "the amount of used resources will converge toward the amount
-    designated by a user priority".
+    With a half-life of 0 seconds, usage never decays. A user with twice another's share ranks equal after
+    twice the usage.
     """
 
     refresh_secs: int = REFRESH_SECS
@@ -101,9 +99,8 @@ class FifoQueue:
 class FairQueue:
     """A queue in which jobs of the user with the least usage are next, in order of arrival within a user.
 
-    Usage is processors × time, up to now: a job is charged while it runs. The order is computed anew at each
-    decision, and every `refresh_secs` from the first submission on. There is one queue per user. Users with
-    waiting jobs are in a heap by usage and first job; the heap is valid for one instant.
+    Usage is processors × time, up to now. The order is computed anew at each decision, and every
+    `refresh_secs` from the first submission on.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """The layout of HTCondor's control groups: one per slot, without a job id. Pure.
 
-Example (v2): ``/system.slice/condor.service/htcondor/condor_var_lib_condor_execute_slot1_1@host``. Source:
-HTCondor manual, "Cgroup-Based Process Tracking", and BASE_CGROUP.
+A path is ``/htcondor/condor`` + EXECUTE with ``_`` for ``/`` + ``_`` + slot. On v2 it is below the daemon's
+group: ``/system.slice/condor.service/htcondor/condor_var_lib_condor_execute_slot1_1@host``. Source: HTCondor
+manual, "Cgroup-Based Process Tracking", and BASE_CGROUP.
 """
 
 from __future__ import annotations

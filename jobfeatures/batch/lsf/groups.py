@@ -1,7 +1,7 @@
 """The layout of LSF's control groups. Pure.
 
-``/lsf/<cluster>/job.<id>.<pid>.<time>`` for each task of the job on the host; in an array ``<id>`` is
-``123[4]``.
+Each task of a job on the host has ``/lsf/<cluster>/job.<id>.<pid>.<time>``; in an array ``<id>`` is
+``123[4]``. Source: LSF 10.1.
 """
 
 from jobfeatures.batch.groups import BatchHierarchy, make_layout

@@ -1,7 +1,6 @@
 """Makes a job from the environment of OAR's prologue or epilogue. Pure.
 
-Source: OAR 2.5.9. OAR sets variables such as OAR_JOB_ID in the environment of jobs and both hooks;
-``packaging/oar/prologue.sh`` adds the user's id and the time.
+OAR sets variables such as OAR_JOB_ID; ``packaging/oar/prologue.sh`` adds the user's id and the time.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     Sample: ``OAR_JOB_ID=10 OAR_USER=alice OAR_HOOK_UID=6001 OAR_JOB_NAME=fit OAR_PROJECT_NAME=physics
     OAR_JOB_WALLTIME_SECONDS=240 OAR_HOOK_START=1795336598 OAR_HOOK_NODES="oar1 oar1 oar2"``. The start is
     when the prologue ran (epoch). A malformed value is reported to `note` and stays unknown. Raises
-    ParseError without a job id.
+    ParseError without an id.
     """
     job_id = parse_id(environ.get("OAR_JOB_ID", ""), "OAR_JOB_ID")
     variables = Texts(environ, note)

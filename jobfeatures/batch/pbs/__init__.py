@@ -1,7 +1,6 @@
 """PBS Pro and OpenPBS, and Torque: descendants of one program, with similar commands and formats.
 
-Queries need permission to see other users' jobs: with ``query_other_jobs = False`` the server answers that it
-does not know these jobs.
+Queries need permission to see other users' jobs, or ``query_other_jobs = True``.
 """
 
 from __future__ import annotations

@@ -48,11 +48,9 @@ class PbsCluster:
         self._accounting = f"{config.own.home}/server_priv/accounting"
 
     def poll_queue(self) -> JobTable:
-        """Return the server's jobs. Array parents are left out, as their subjobs are listed one by one.
+        """Return the server's jobs, without array parents. Ended jobs are listed while the server keeps them.
 
-        Ended jobs are listed until the server drops them: Torque keeps them for
-        keep_completed seconds, PBS not at all. If a server is silent while others answer, the jobs of its
-        last answer are added, and the table is incomplete.
+        If a server is silent while others answer, its last known jobs are added, and the table is incomplete.
         """
         taken_at_secs = self._clock.now_secs()
         answer = self._commands.ask("queue")

@@ -1,8 +1,6 @@
 """Makes jobs from the records of ``qstat -f``. Pure.
 
-Attributes: PBS Professional Reference Guide, "Job Attributes",
-https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf; Torque: qstat(1B),
-pbs_job_attributes(7B).
+Sources: PBS Professional Reference Guide, "Job Attributes"; Torque: qstat(1B), pbs_job_attributes(7B).
 """
 
 from __future__ import annotations
@@ -150,10 +148,9 @@ class PbsRecord(KeyedRecord):
     def count_cpus(self) -> int | None:
         """Return the CPUs that a job requests; None if unknown.
 
-        PBS has the total in ncpus if the job has a ``select`` too. Torque has it in
-        ``nodes=2:ppn=4+n7:ppn=1``, else in procs, in ncpus, or in nodes of one CPU each. If one of these
-        numbers is 1 and another is not, the 1 is a server's default. For Torque 6 the CPUs may be the logical
-        processors that ``qsub -L`` requests.
+        PBS: ncpus, if there is a ``select``. Torque: ``nodes=2:ppn=4+n7:ppn=1``, else procs, ncpus, or one
+        per node; in Torque 6 perhaps the logical processors of ``qsub -L``. A 1 beside a larger number is a
+        default.
         """
         if self.asked_cpus is not None and "Resource_List.select" in self.values:
             return self.asked_cpus
@@ -229,10 +226,10 @@ class QstatJob(PbsRecord):
         return state_of_exit(batch_system, self.exit_status, self.substate)
 
     def limit_end_secs(self, now_secs: float) -> int | None:
-        """Return when the wall limit ends a running job that was suspended; None if start and limit say it.
+        """Return when the wall limit ends a running job that was suspended (epoch); None if it never was.
 
-        All times are epoch seconds. Suspended time does not count, and follows from the time for which the
-        job ran. As the server learns that late, the result may be too early by `USED_LATE_SECS`.
+        Suspended time does not count. The result may be too early by `USED_LATE_SECS`, as the server learns
+        late how long a job has run.
         """
         start, wall, used = self.start_secs, self.wall_limit_secs, self.used_secs
         if self.state_of_letter is not JobState.RUNNING or start is None or wall is None or used is None:
@@ -252,10 +249,9 @@ def make_job(
 ) -> Job:
     """Return the job in a record of the qstat of a `batch_system`. Raises ParseError without id or state.
 
-    `states` maps letters to job states; None: the exit status decides. CPUs, memory and GPUs are those on the
-    node `node_name`; with None, they are known only for a single-node job. `now_secs` is when qstat answered
-    (epoch). A malformed value is reported to `note` and stays unknown. Times are epoch seconds or, in UTC,
-    ``Wed Apr 26 13:40:10 2023``.
+    `states` maps letters to job states (None: the exit status decides). CPUs, memory and GPUs are those on
+    `node_name`; with None, they are known only for a single-node job. `now_secs` is when qstat answered
+    (epoch). A malformed value is reported to `note` and stays unknown.
     """
     job_id = parse_job_id(record.name)
     found = QstatJob(record, states, note)

@@ -1,9 +1,9 @@
 """The layouts of Slurm's control groups. Pure.
 
-Source: slurm.conf and cgroup.conf of Slurm 20.11 to 26.05, cgroup/v1 and cgroup/v2 plugins:
-``/slurm[_NODE]/uid_U/job_J[/step_S[/task_T]]`` on v1,
-``/system.slice/[NODE_]slurmstepd.scope/job_J[/step_S[/user/task_T]]`` on v2, since 26.05 in the slice that
-CgroupSlice names, where a SLUID may stand for job_J: ``s`` and 13 Crockford base-32 digits.
+v1: ``/slurm[_NODE]/uid_U/job_J[/step_S[/task_T]]``; v2:
+``/system.slice/[NODE_]slurmstepd.scope/job_J[/step_S[/user/task_T]]``, since 26.05 in the slice that
+CgroupSlice names, perhaps with a SLUID (``s`` and 13 Crockford base-32 digits) for job_J. Source: slurm.conf,
+cgroup.conf and cgroup plugins of Slurm 20.11 to 26.05.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Queries ``squeue`` about jobs whose ``scontrol`` record was rejected because a name looks like fields.
 
-squeue separates its fields by an unguessable word, so that no name can shift them. It reports a job's totals:
-CPUs on this node, and memory, are only known for a job on a single node.
+squeue reports totals: CPUs on this node, and memory, are known only for a single-node job.
 """
 
 from __future__ import annotations

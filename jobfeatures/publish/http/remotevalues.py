@@ -1,10 +1,8 @@
 """Reads published values for clients over HTTP, and tells whether a client's copy is out of date.
 
-A job's directory may belong to its user, as the draft of 2014 asks. Therefore no link is followed, no mount
-point is entered, and a value has to be a small regular file without further hard links, owned by us or the
-directory's owner.
-
-Source of conditional requests: RFC 9110, 8.8 and 13.
+A job's directory may be its user's. So links and mount points are refused, and a value is a small regular
+file of ours or the directory's owner, without hard links. Source of conditional requests: RFC 9110, 8.8 and
+13.
 """
 
 from __future__ import annotations
@@ -66,8 +64,7 @@ class FeatureReader:
     def read(self, job_name: str | None, key: str) -> HttpValue:
         """Return the value of a key of a job, or (`job_name` None) of the machine.
 
-        Raises OSError if it is absent, UnsafePathError if it is not a small regular file of root or the job's
-        user.
+        Raises OSError if absent, UnsafePathError unless it is a small regular file of root or the job's user.
         """
         path = f"{self._root}/{MACHINE}" if job_name is None else f"{self._root}/{JOB}/{job_name}"
         kept = self._kept.pop((job_name, key), None)

@@ -205,9 +205,7 @@ class KernelSums:
 def find_lists(directory: JobDirectory, freezer: str) -> list[str]:
     """Return directories whose ``cgroup.procs`` files together list all processes of a job.
 
-    One is any of the job's directories. Unless `freezer` is "", another is the directory at the same path
-    below `freezer`, the root of v1's freezer hierarchy: some of a job's processes may be in no other group of
-    the job.
+    One is the job's, another the same path below `freezer`, the root of v1's freezer hierarchy ("": none).
     """
     any_of_them = next(iter(directory.groups.values()))
     beside = f"{freezer}{directory.path}"

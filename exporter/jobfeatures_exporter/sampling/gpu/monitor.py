@@ -102,8 +102,7 @@ class DriverReader(SteadyReader):
 class GpuMonitor:
     """Reads all GPU drivers of this node, and attributes the use of their cards to jobs.
 
-    `names` has names of drivers, ``auto`` (all whose kernel module is loaded) or ``none``. Modules and
-    threads of other drivers are neither imported nor started.
+    `names` has names of drivers, ``auto`` (all whose kernel module is loaded) or ``none``.
     """
 
     def __init__(

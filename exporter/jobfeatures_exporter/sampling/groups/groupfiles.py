@@ -23,11 +23,7 @@ MAX_GAP_SAMPLES = 64
 
 
 def read_processes(group: str) -> bytes:
-    """Return the pids of the processes in a control group, one a line; empty for a threaded group.
-
-    The kernel lists the pids of a threaded group only in the group above it (cgroup-v2.rst, "Threads").
-    Raises OSError if unreadable.
-    """
+    """Return the pids of a control group, one a line; empty for a threaded group. Raises OSError."""
     try:
         return read_file(f"{group}/cgroup.procs")
     except OSError as error:
@@ -65,8 +61,7 @@ class GroupFile(KeptFile, Generic[Parsed]):
     def value_or_absent(self, *, every: int = 1) -> Parsed | Absence | None:
         """Return the file's parsed value: `ABSENT` if there is no file, None if it cannot be read.
 
-        With `every` > 1 the file is read once in that many samples, and the last value is returned in
-        between. With `every` 0 it is read only once. A failure to read it is counted.
+        It is read once in `every` samples (0: once), and the last value is returned in between.
         """
         number = self._files.number
         if self._data is None:
@@ -144,10 +139,10 @@ NO_FILE: Final[GroupFile[Any]] = _NoFile()
 
 
 class GroupFiles:
-    """The files of one control group, by path. The caller begins each sample with `advance`.
+    """The files of one control group, by path. Call `advance` at the beginning of each sample.
 
-    A missing file, whose controller is not enabled, is tried again at the latest after `MAX_GAP_SAMPLES`
-    samples.
+    A file that is missing, as its controller is off, is looked for again every `MAX_GAP_SAMPLES` samples or
+    earlier.
     """
 
     def __init__(self, budget: DescriptorBudget, unreadable: Unreadable, *, first_number: int = 0) -> None:

@@ -1,8 +1,7 @@
 """Follows the tree of control groups: jobs' own groups, and all directories above, wherever a site puts them.
 
-The tree is listed once. From then on, the kernel reports each directory that is created, removed or renamed
-(inotify). Directories that the kernel refuses to watch, or that exceed our limits, are listed again at
-intervals.
+The tree is listed once; then the kernel reports changes (inotify). Directories that cannot be watched are
+listed again at intervals.
 """
 
 from __future__ import annotations
@@ -113,8 +112,8 @@ class GroupTree:
     def walk(self, tops: Iterable[str], *, is_anew: bool = False) -> None:
         """List the directories that are not watched, from the hierarchies' roots `tops` down.
 
-        All directories are listed the first time, if `tops` have changed, or with `is_anew`, which says that
-        `shapes_at` returns other patterns than before.
+        All are listed the first time, if `tops` have changed, or if `is_anew` (`shapes_at` has other
+        patterns).
         """
         tops = tuple(dict.fromkeys(tops))
         self._most = min(MAX_WATCHES, read_watch_limit() // 2)

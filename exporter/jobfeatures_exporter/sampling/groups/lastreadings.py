@@ -1,9 +1,8 @@
 """Reads the control groups of jobs a last time at their end, before the groups are removed.
 
-A batch system removes the groups of a task within milliseconds of its end, so OOM kills and the peak of
-memory would be lost. A thread therefore waits for the end of each job's first processes, by pidfd_open(2)
-(Linux 5.3), and then reads the job's groups. Groups created after the last sample are only read by regular
-samples.
+A thread waits for the end of each job's first processes by pidfd_open(2) (Linux 5.3), and then reads the
+job's groups, so that OOM kills and memory peaks are not lost. Groups created after the last sample are read
+by samples only.
 """
 
 from __future__ import annotations
@@ -74,10 +73,10 @@ class LastReadings:
     def follow(
         self, directories: Collection[JobDirectory], first: Mapping[int, Collection[JobDirectory]]
     ) -> None:
-        """Set which control groups to read when a process ends.
+        """Set which control groups to read when a process ends. Any thread may call this.
 
         `directories` are the groups of all jobs. `first` has, by pid of a job's first process, the groups
-        that may be removed when that process ends. Any thread may call this.
+        that may be removed when it ends.
         """
         self._directories = grouped((path, each) for each in directories for path in each.groups.values())
         self._wanted = first

@@ -1,7 +1,7 @@
 """Power sensors of the whole machine: each kind has a module, an entry in `SOURCES`, and a thread.
 
-A module has `make(config, sysfs)`, which returns a function that returns the present watts. Both raise
-`PowerError`, ParseError or OSError.
+`make(config, sysfs)` of a module returns a function that returns the present watts. Both raise `PowerError`,
+ParseError or OSError.
 """
 
 from __future__ import annotations

@@ -34,8 +34,7 @@ _ACTIVE = frozenset({"active", "activated"})
 def parse_power(text: str) -> float:
     """Return the watts in a command's output. Raises ParseError unless it has exactly one measured reading.
 
-    If the reported state is not active, the reading counts if it fits minimum, maximum and average, where
-    given.
+    A reading that is not active counts if it fits minimum, maximum and average.
     """
     lines = [line.partition(":") for line in text.split("\n")]
     pairs = [(name.strip(_BLANKS).lower(), value.strip(_BLANKS)) for name, _, value in lines]

@@ -28,9 +28,9 @@ Owner = tuple[str, str, int | None, str]  # batch system, job name, uid and pare
 class Owners(NamedTuple):
     """What was read of processes in order to attribute them, by pid.
 
-    `memberships` has the job that a process's control group names, `units` its container, service or session,
-    and `uids` its effective uid. `by_group` has the pids that have a supplementary group id. `active` has
-    jobs found in batch systems' own files.
+    `memberships` has the job that its control group names, `units` its container, service or session, `uids`
+    its effective uid. `by_group` has the pids with a supplementary group id, `active` jobs in batch systems'
+    own files.
     """
 
     memberships: Mapping[int, Membership] = MappingProxyType({})
@@ -127,9 +127,8 @@ class _Member(NamedTuple):
 class ProcessJobs:
     """Attributes processes to jobs whose batch system reports their processes, process groups or sessions.
 
-    A process belongs to a job if its pid or process group is in `Job.processes`, its session is in
-    `Job.sessions`, or its parent belongs to the job. It stays the job's until the job or the process ends,
-    even if its parent changes. An id that the kernel has reused for another process no longer counts.
+    These are `Job.processes` and `Job.sessions`; children belong to the job, too, until job or process ends.
+    An id that the kernel has reused does not count.
     """
 
     def __init__(self) -> None:

@@ -101,8 +101,8 @@ class JobRecorder:
     ) -> JobSample:
         """Return the record of a job, which may have control groups, processes, both, or none any more.
 
-        CPU time is what the kernel counts for the job's control groups, else the sum over its processes,
-        including children that were waited for. The same holds, independently, for memory.
+        CPU time is what the kernel counts for its groups, else the sum over its processes and the children
+        that were waited for. The same holds, independently, for memory.
         """
         groups, processes = reading.groups, found.members.get(key, ())
         run = self._runs.present(key, reading, processes, found.owners, job)

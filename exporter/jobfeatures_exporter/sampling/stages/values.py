@@ -29,8 +29,8 @@ from jobfeatures_exporter.sampling.processes.attribution import Attribution, Key
 class LastSample(NamedTuple):
     """What a sample needs from the sample before it.
 
-    `key_of` has the job of each control group by `JobDirectory.unique_name`, `jobs` the records of all jobs
-    and other work.
+    `key_of` has the job of each control group (`JobDirectory.unique_name`), `jobs` the records of jobs and
+    other work.
     """
 
     key_of: Mapping[str, JobKey | None] = MappingProxyType({})  # as in `Attributed`
@@ -40,9 +40,8 @@ class LastSample(NamedTuple):
 class NodeReading(NamedTuple):
     """Figures of the node as a whole at one sample.
 
-    `signs` show which files of groups can have changed. `other_devices` are block devices whose transfers
-    count on the devices below them too. `epoch` tells this boot from others in `GroupKey`. `huge_pages` has
-    bytes in use by page size.
+    `signs` show which files of groups can have changed. Transfers of `other_devices` also count on the
+    devices below. `epoch` tells this boot from others. `huge_pages` are bytes by page size.
     """
 
     node: NodeSample
@@ -55,8 +54,7 @@ class NodeReading(NamedTuple):
 class ListedGroups(NamedTuple):
     """The control groups of jobs at one sample, and readings of groups made since the sample before.
 
-    `between` has these readings by `JobDirectory.unique_name`. `gone` has, by job, the removed groups that
-    have such a reading.
+    `between` has these by `JobDirectory.unique_name`, `gone` the removed groups with such a reading, by job.
     """
 
     groups: GroupList
@@ -111,8 +109,8 @@ class ProcessTotals(NamedTuple):
 class GroupReading(NamedTuple):
     """What was read of one control group of a job at a sample.
 
-    `sums` are the kernel's (eBPF). With `has_gone`, the group was removed and the figures are its last ones.
-    `core_nanosecs` is CPU time on each CPU, empty if not counted; None: not requested.
+    `sums` are eBPF's. `has_gone`: it was removed, and the figures are its last. `core_nanosecs` is CPU time
+    by CPU (None: not requested).
     """
 
     directory: JobDirectory
@@ -125,9 +123,8 @@ class GroupReading(NamedTuple):
 class JobReading(NamedTuple):
     """What was read of one job at a sample; of an earlier sample if nothing of it has run since (`is_still`).
 
-    `memory` is that of its groups, else the sum over its processes. `steps` has the groups of each step.
-    `has_lost` says that a group below the job's was removed before it was read, `hides_processes` that its
-    processes are in another PID namespace.
+    `memory` is its groups', else its processes'. `steps` has the groups of each step. `has_lost`: a group
+    below was removed before it was read. `hides_processes`: they are in another PID namespace.
     """
 
     groups: Sequence[GroupReading] = ()

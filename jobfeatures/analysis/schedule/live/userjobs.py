@@ -43,11 +43,9 @@ class UserJobs:
         self._notes: list[str] = []
 
     def ask(self, job_id: str) -> Found:
-        """Query the user who owns the job `job_id`: the user's jobs and share.
+        """Return the jobs and shares of the user who owns the job `job_id`, with notes on unreadable values.
 
-        Returns the user's jobs, the shares, the time of the query (epoch seconds), and notes on what could
-        not be read. Raises SourceError if the batch system does not answer, NoSuchJobError if it has no such
-        job.
+        Raises SourceError without an answer, NoSuchJobError if there is no such job.
         """
         now_secs = self._clock.now_secs()
         begin_secs = compute_begin(now_secs, self._history_secs)

@@ -1,5 +1,4 @@
-"""Draws the quality of schedules as pictures, and as an HTML report.
+"""Draws the quality of schedules as pictures, and as an HTML report; needs the extra ``analysis``.
 
-Needs matplotlib: the extra ``analysis``. `drawn` holds the data that are drawn of one schedule, `draw` draws
-one or several schedules, `reportpage` makes an HTML page of pictures and tables.
+`drawn` holds the data of one schedule, `draw` draws one or several, `reportpage` makes the report.
 """

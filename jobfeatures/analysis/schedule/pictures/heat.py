@@ -49,10 +49,9 @@ ALIKE: Final = 0.5  # schedules of one workload share at least this part of thei
 
 
 class HeatmapData(NamedTuple):
-    """A heatmap. Each row of `cells` is for `users_per_row` users, each column for one of `grid`.
+    """A heatmap: a row of `cells` for each `users_per_row` users, a column for each of `grid`.
 
-    `ranked` are the users in the order of the rows; `span` is the time shown, in seconds since the log's time
-    zero.
+    `ranked` are the users in the order of rows; `span` is the time shown (seconds since the log's time zero).
     """
 
     cells: Array
