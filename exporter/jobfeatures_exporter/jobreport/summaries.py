@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.comments import CommentedJob, JobComments
@@ -131,6 +131,11 @@ def make_report(job: CommentedJob) -> JobUse | None:
         return None
     if not summary.nodes:
         return None
+    nodes = summary.nodes
+    if job.end_secs is not None:
+        secs = job.end_secs - job.start_secs
+        suspended_secs = max(0, secs - job.elapsed_secs)  # what Slurm leaves out of the elapsed time
+        nodes = tuple(replace(each, elapsed_secs=secs, suspended_secs=suspended_secs) for each in nodes)
     reported = {"user": job.user, "account": job.account, "partition": job.partition}
     return JobUse(
         batch_system=NAME,
@@ -140,6 +145,6 @@ def make_report(job: CommentedJob) -> JobUse | None:
         start_secs=job.start_secs,
         end_secs=job.end_secs,
         seen_until_secs=job.end_secs,
-        nodes=summary.nodes,
+        nodes=nodes,
         notes=(NOTE,),
     ).with_warnings()

@@ -188,6 +188,15 @@ def test_a_summary_with_more_cpu_time_than_its_cpus_have_says_so(kept):
     assert report.notes == (NOTE, DOUBTFUL_CPU_TIME)
 
 
+def test_what_accounting_leaves_out_of_the_elapsed_time_was_suspended(kept):
+    nodes = tuple(replace(each, cpu_secs=600.0) for each in REPORT.nodes)
+    comment = encode_summary(replace(REPORT, nodes=nodes), 600)
+    kept["99"] = [replace(JOB, comment=comment, start_secs=JOB.end_secs - 6000)]
+    [report] = ask_accounting("99").reports
+    assert (report.elapsed_secs, report.suspended_secs) == (6000, 5400)
+    assert (report.cpus_used, report.cpu_share, report.idle_cpu_secs) == (1.0, 1.0, 0)
+
+
 def test_without_figures_there_is_no_report(kept):
     kept["99"] = [replace(JOB, comment=text) for text in ("", NONE, "billed to project 7")]
     assert ask_accounting("99") is None
