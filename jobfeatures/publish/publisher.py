@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,6 +28,7 @@ from jobfeatures.system.clock import Clock
 log = logging.getLogger(__name__)
 
 NO_LIMITS: Mapping[JobKey, int] = {}
+LACKS = "; root needs CAP_CHOWN, CAP_FOWNER and CAP_DAC_OVERRIDE for it"
 STALE_STAGING_SECS = 60.0  # a hook is bounded to seconds: anything older was left by one that died
 
 
@@ -223,7 +225,8 @@ class Publisher:
         try:
             action()
         except (JobfeaturesError, OSError) as error:
-            log.error("cannot publish: %s", error, extra={"what": what})
+            hint = LACKS if isinstance(error, PermissionError) and os.geteuid() == 0 else ""
+            log.error("cannot publish: %s%s", error, hint, extra={"what": what})
             return True
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, cast
@@ -125,15 +126,21 @@ def check_command(prog: str, given: Sequence[str], commands: Collection[str]) ->
 
 
 def need(module: str, key: str, library: str, extra: str = "analysis") -> None:
-    """Raise ConfigurationError if `module`, which an optional extra of the package installs, is missing.
+    """Raise ConfigurationError if `module`, which an optional extra of the package installs, cannot be used.
 
-    The error names the setting `key` that needs it, the `library`, and how to install the `extra`.
+    The error names the setting `key` that needs it, the `library`, and how to install the `extra`, or the
+    file that fails, such as another Python's by $PYTHONPATH.
     """
     try:
         importlib.import_module(module)
-    except ImportError:
-        hint = f"pip install 'jobfeatures-exporter[{extra}]'"
-        raise ConfigurationError(key, f"needs {library}: {hint}") from None
+    except ImportError as error:
+        hint = f": pip install 'jobfeatures-exporter[{extra}]'"
+        if (found := importlib.util.find_spec(module.partition(".")[0])) is not None:
+            *_, reason = str(error).strip().splitlines() or [""]
+            hint = (
+                f", but {found.origin} cannot be loaded (is it for this Python, see $PYTHONPATH?): {reason}"
+            )
+        raise ConfigurationError(key, f"needs {library}{hint}") from None
 
 
 def complain(text: object, program: str = "jobfeatures") -> None:

@@ -12,6 +12,7 @@ import ssl
 import stat
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobfeatures.batch import SYSTEMS
@@ -65,6 +66,8 @@ from jobfeatures_exporter.web.hosts import is_loopback
 TIME_ERROR = 5  # of adjtimex(2): the clock is not synchronized
 TIMEX_BYTES = 512  # larger than the structure on any platform
 MAX_CLOCK_AHEAD_SECS = 2.0
+JOURNAL = "journalctl -t jobfeatures shows the job and the reason"
+FULL = "free space or inodes: df {0}; df -i {0}"
 MAX_PAGE_BYTES = 64 * 2**20
 SOON_SECS = 14 * 86_400.0
 ALL_JOBS = (
@@ -295,6 +298,8 @@ def _tree(config: ExporterConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFin
         yield wrong("features", str(error), see("It does not start"))
         return
     tree = FeatureTree(config.shared.batch.common.root)
+    if os.path.isdir(tree.root):
+        yield from _lacks(tree.root)
     if not os.path.isdir(tree.machine_path):
         words = f"nothing is published at {tree.root}"
         yield note("features", words, "start the daemon, or let a prolog run jobfeatures publish")
@@ -316,9 +321,18 @@ def _tree(config: ExporterConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFin
         yield wrong("features", words, "check that its prolog runs our hook, or that the daemon runs")
     for (action, reason), count in sorted(each for each in failures.items() if each[1]):
         words = f"{action} failed {counted(count, 'time')}: {reason}"
-        full = f"free space or inodes: df {tree.root}; df -i {tree.root}"
-        remedy = full if reason == "enospc" else "journalctl -t jobfeatures shows the job and the reason"
-        yield wrong("hooks", words, remedy)
+        yield wrong("hooks", words, FULL.format(tree.root) if reason == "enospc" else JOURNAL)
+
+
+def _lacks(root: str) -> Iterator[DoctorFinding]:
+    """Yield findings on a full file system, and on folders above the features that users cannot enter."""
+    space = os.statvfs(root)
+    if not space.f_bavail or (space.f_files and not space.f_favail):
+        yield wrong("features", f"{root}: no space or no inodes are left", FULL.format(root))
+    for folder in (root, *map(str, Path(root).parents)):
+        if not (mode := stat.S_IMODE(os.stat(folder).st_mode)) & stat.S_IXOTH and os.geteuid() == 0:
+            words = f"not every user can enter {folder} (mode {mode:o}), so jobs may not find their features"
+            yield note("features", words, f"chmod o+x {folder}, unless jobs have access by a group or an ACL")
 
 
 def _certificate(config: ExporterConfig) -> Iterator[DoctorFinding]:

@@ -201,6 +201,30 @@ def test_a_job_that_is_here_without_a_directory_is_named(config, node):
     assert wrong == ["slurm job 7 runs here, but has no feature directory"]
 
 
+def test_folders_that_a_job_s_user_cannot_enter_are_named(config, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    root = Path(config.shared.batch.common.root)
+    root.mkdir(mode=0o700)
+    root.chmod(0o700)
+    words = {each.words for each in examine(config) if each.what == "features" and each.mark is Mark.NOTE}
+    assert f"not every user can enter {root} (mode 700), so jobs may not find their features" in words
+    root.chmod(0o755)
+    assert not [each for each in examine(config) if f"enter {root} " in each.words]
+
+
+@pytest.mark.parametrize("full", [{"f_bavail": 0}, {"f_favail": 0}])
+def test_a_full_file_system_below_the_features_is_wrong(config, monkeypatch, full):
+    root = config.shared.batch.common.root
+    os.mkdir(root)
+    space = SimpleNamespace(**{"f_bavail": 1, "f_files": 9, "f_favail": 1, "f_flag": 0, **full})
+    monkeypatch.setattr("os.statvfs", lambda _: space)
+    [found] = [each for each in examine(config) if each.mark is Mark.WRONG and each.what == "features"]
+    assert (found.words, found.remedy) == (
+        f"{root}: no space or no inodes are left",
+        f"free space or inodes: df {root}; df -i {root}",
+    )
+
+
 def test_a_tree_that_others_may_change_and_a_value_that_is_none_are_wrong(config):
     tree = FeatureTree(config.shared.batch.common.root)
     assert [each.mark for each in found(config, "features")] == [Mark.NOTE]

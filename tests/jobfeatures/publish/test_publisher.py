@@ -429,6 +429,20 @@ def test_a_held_lock_delays_one_job_and_no_other(publisher, tree, clock, make_jo
     assert publisher.status.failures == 1
 
 
+def test_root_without_its_capabilities_is_told_which_it_needs(
+    publisher, clock, make_job, make_table, caplog, monkeypatch
+):
+    """As in a container started with --cap-drop all, or a unit with its own CapabilityBoundingSet."""
+
+    def refuse(*_arguments, **_more):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("jobfeatures.publish.publisher.write_job", refuse)
+    update(publisher, [make_table(make_job(), taken_at_secs=clock.now)])
+    assert "Operation not permitted; root needs CAP_CHOWN, CAP_FOWNER and" in caplog.text
+
+
 def test_what_another_user_left_under_an_id_goes_with_its_secret(tree, clock, make_job, make_table, tmp_path):
     """Alice's job has ended unnoticed; Bob's has her id now, and nobody has told the daemon but the controller."""
     publisher = Driven(tree, Site(SiteSettings()), clock)

@@ -6,8 +6,9 @@ import pytest
 
 import jobfeatures.cli
 import jobfeatures_exporter.cli
+from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings.resolve import settings_of
-from jobfeatures.settings.usage import complain
+from jobfeatures.settings.usage import complain, need
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.scrape.collectors import COLLECTORS
 
@@ -98,3 +99,18 @@ def test_an_error_is_one_line_and_moves_no_cursor(capsys):
         "jobfeatures-exporter: Müller: no such file",
         "",
     ]
+
+
+def test_a_library_that_is_there_and_fails_is_not_called_missing(tmp_path, monkeypatch):
+    """As numpy of another Python, which an environment module has put on $PYTHONPATH."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "of_another").mkdir()
+    (tmp_path / "of_another/__init__.py").write_text("raise ImportError('PLEASE READ\\n\\nno C extension')\n")
+    with pytest.raises(ConfigurationError) as raised:
+        need("of_another.part", "schedule", "it")
+    assert str(raised.value) == (
+        f"schedule: needs it, but {tmp_path}/of_another/__init__.py cannot be loaded "
+        "(is it for this Python, see $PYTHONPATH?): no C extension"
+    )
+    with pytest.raises(ConfigurationError, match=r"needs it: pip install 'jobfeatures-exporter\[analysis\]'"):
+        need("nowhere_at_all", "schedule", "it")
