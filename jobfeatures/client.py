@@ -172,7 +172,8 @@ class Features:
         """Return how long the job may still run from `now` (epoch seconds) on.
 
                 wall_limit: until jobstart_secs + wall_limit_secs, at most wall_limit_secs
-                cpu_limit: until cpu_limit_secs is used up if all allocated processors are busy from now on
+                cpu_limit: until cpu_limit_secs is used up if all allocated processors are busy from now on;
+                    not before wall_limit if it is only wall_limit_secs times allocated_cpu
                 shutdown: until the earlier of shutdowntime and shutdowntime_job
 
         The CPU time used is `used_cpu_secs`, else that of the job's control group, else that of this
@@ -185,16 +186,17 @@ class Features:
         details = {}
         bases = {}
         start = self._seconds(JOB, "jobstart_secs", notes)
-        limit = self._limit("wall_limit_secs", notes, details)
-        if start is not None and limit is not None:
-            bases["wall_limit"] = min(limit, start + limit - now)  # clocks differ: start may be after now
+        wall = self._limit("wall_limit_secs", notes, details)
+        if start is not None and wall is not None:
+            bases["wall_limit"] = min(wall, start + wall - now)  # clocks differ: start may be after now
             if start - now > CLOCK_SKEW_SECS:
                 notes.append(f"jobstart_secs: {start} is in the future: less may be left than it seems")
-        elif limit is not None:
+        elif wall is not None:
             notes.append("wall_limit_secs: cannot be used without jobstart_secs")
         limit = self._limit("cpu_limit_secs", notes, details)
         if limit is not None:
-            left, detail = self._cpu_left(limit, None if start is None else now - start, used_cpu_secs, notes)
+            elapsed = None if start is None else now - start
+            left, detail = self._cpu_left(limit, wall, elapsed, used_cpu_secs, notes)
             if left is None:
                 notes.append("cpu_limit_secs: cannot be used, " + detail)
             else:
@@ -234,8 +236,12 @@ class Features:
         details[key[: -len("_secs")]] = f"{normalized:g} normalized seconds / {factor:g}"
         return normalized / factor
 
-    def _cpu_left(self, limit, elapsed, used, notes):
-        """Return the seconds until a CPU limit, None if unknown, and how they were computed."""
+    def _cpu_left(self, limit, wall, elapsed, used, notes):
+        """Return the seconds until a CPU limit, None if unknown, and how they were computed.
+
+        `wall` is the wall limit. A CPU limit that is only this times the CPUs is nobody's, and ends no job
+        that uses more: a CPU may be a core of two threads.
+        """
         cpus = self._seconds(JOB, "allocated_cpu", notes)
         if cpus is None:
             cpus = self._seconds(JOB, "allocated_CPU", notes)
@@ -258,6 +264,8 @@ class Features:
             if most is None:
                 return None, "neither the used CPU time nor jobstart_secs is known"
             return (limit - most) / cpus, f"at worst: {detail}, and since the start"
+        if most is not None and wall is not None and limit == wall * cpus:
+            used = min(used, most)
         left = (limit - used) / cpus
         if most is not None and most > used:
             detail += f"; {(limit - most) / cpus:.0f} if since the start"

@@ -262,6 +262,17 @@ def test_an_end_that_has_passed_is_negative_and_not_missing(features: Features, 
     assert left.bases == {"shutdown": -5.5}
 
 
+def test_a_cpu_limit_that_is_the_wall_limit_of_all_cpus_is_not_reached_before_it(
+    features: Features, job: Path
+) -> None:
+    """Slurm and HTCondor limit no CPU time; where a CPU is a core of two threads, jobs may use twice as much."""
+    fill(job, jobstart_secs=NOW - 1000, wall_limit_secs=3600, cpu_limit_secs=14400, allocated_cpu=4)
+    assert features.remaining(NOW, used_cpu_secs=8000).bases == {"wall_limit": 2600, "cpu_limit": 2600}
+    assert features.remaining(NOW, used_cpu_secs=2000).bases == {"wall_limit": 2600, "cpu_limit": 3100}
+    fill(job, cpu_limit_secs=14000)
+    assert features.remaining(NOW, used_cpu_secs=8000).bases == {"wall_limit": 2600, "cpu_limit": 1500}
+
+
 def test_a_cpu_limit_is_less_what_was_used_at_all_cpus(features: Features, job: Path) -> None:
     fill(job, cpu_limit_secs=8000, allocated_cpu=4)
     left = features.remaining(NOW, used_cpu_secs=2000)

@@ -13,7 +13,7 @@ from jobfeatures.features import keys
 from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.evidence import HOOKS, Finding
 from jobfeatures.publish.drainbook import DrainView
-from jobfeatures.records.model import Job, JobKey, JobState, JobTable
+from jobfeatures.records.model import Job, JobKey, JobState, JobTable, multiplied
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.waste import (
     NodeJob,
@@ -300,19 +300,28 @@ class Context:
         return {key: LimitEnd(self.wall_end_secs(job), self.cpu_remaining_secs(key)) for key, job in jobs}
 
     def cpu_remaining_secs(self, key: JobKey) -> float | None:
-        """Return the seconds until a job reaches its CPU limit at its present rate; None if unknown."""
+        """Return the seconds until a job reaches its CPU limit at its present rate; None if unknown.
+
+        A CPU limit that is only the wall limit times the CPUs is nobody's: it is not reached before that,
+        even if the job uses more, as its CPUs may be cores of two threads.
+        """
         job, sample = self.jobs.get(key), self._seen.get(key)
         if job is None or sample is None or not isinstance(job.limits.cpu_secs, int) or len(job.nodes) > 1:
             return None
         used_secs = cpu_secs_of(sample)
         if used_secs is None:
             return None
-        return compute_cpu_limit_secs(
+        left_secs = compute_cpu_limit_secs(
             limit_secs=job.limits.cpu_secs,
             used_secs=used_secs,
             rate_cpus=self.cpu_rates.get(key),
             allocated_cpus=job.allocated_cpus,
         )
+        end_secs = self.wall_end_secs(job)
+        is_own = job.limits.cpu_secs != multiplied(job.limits.wall_secs, job.allocated_cpus)
+        if left_secs is None or end_secs is None or is_own:
+            return left_secs
+        return max(left_secs, end_secs - self.now_secs)
 
     def shutdown_secs(self, job: Job) -> int | None:
         """Return the Unix time at which a drain of the node or job first ends the job; None: no drain."""

@@ -127,6 +127,17 @@ def test_the_cpu_limit_is_reached_at_the_allocation_where_the_rate_is_unknown(co
     assert replace(context, cpu_rates={}).cpu_remaining_secs(key) == (14_400 - 1240.75) / 4
 
 
+def test_a_cpu_limit_that_is_the_wall_limit_of_all_cpus_is_not_reached_before_it(context):
+    """A node that counts cores as CPUs: both threads of each are busy, 8 CPU seconds a second on 4 CPUs."""
+    key = JobKey("slurm", "12")
+    busy = replace(context, cpu_rates={key: 8.0})
+    job = busy.jobs[key]
+    assert job.limits.cpu_secs == job.limits.wall_secs * job.allocated_cpus
+    assert busy.cpu_remaining_secs(key) == busy.wall_end_secs(job) - busy.now_secs
+    own = replace(job, limits=replace(job.limits, cpu_secs=7200))
+    assert replace(busy, jobs={key: own}).cpu_remaining_secs(key) == (7200 - 1240.75) / 8
+
+
 def test_of_a_job_on_several_nodes_the_use_of_the_cpu_limit_is_not_known(context):
     key = JobKey("slurm", "12")
     job = replace(context.jobs[key], nodes=("n1", "n2"))
