@@ -163,9 +163,10 @@ PROCS(nvmlDeviceGetComputeRunningProcesses_v3, 'C') PROCS(nvmlDeviceGetComputeRu
 PROCS(nvmlDeviceGetGraphicsRunningProcesses_v3, 'G') PROCS(nvmlDeviceGetGraphicsRunningProcesses_v2, 'G')
 PROCS(nvmlDeviceGetMPSComputeRunningProcesses_v3, 'M')
 int nvmlDeviceGetProcessUtilization(void *h, void *out, unsigned *n, u64 since) {
-  struct { unsigned pid; u64 ts; unsigned sm, mem, enc, dec; } *o = out; unsigned want = 0, cap = *n; long long g, v; const char *l; (void)since; DEV(h);
+  struct { unsigned pid; u64 ts; unsigned sm, mem, enc, dec; } *o = out; unsigned want = 0, cap = *n; long long g, v, at; const char *l; DEV(h);
   for (int i = 0; (l = nth("proc", i)); i++) { if (!num(l, "gpu", &g) || g != gpu_of(h) || !num(l, "sm", &v)) continue;
-    if (o && want < cap) { memset(&o[want], 0, sizeof o[0]); o[want].pid = num(l, "pid", &g) ? U(g) : 0; o[want].ts = since + 1; o[want].sm = v; if (num(l, "mem", &v)) o[want].mem = v; if (num(l, "enc", &v)) o[want].enc = v; if (num(l, "dec", &v)) o[want].dec = v; }
+    if (!num(l, "at", &at)) at = since + 1; else if ((u64)at <= since) continue;
+    if (o && want < cap) { memset(&o[want], 0, sizeof o[0]); o[want].pid = num(l, "pid", &g) ? U(g) : 0; o[want].ts = at; o[want].sm = v; if (num(l, "mem", &v)) o[want].mem = v; if (num(l, "enc", &v)) o[want].enc = v; if (num(l, "dec", &v)) o[want].dec = v; }
     want++; }
   *n = want; rc = want == 0 ? NOTFOUND : (!o || want > cap) ? SMALL : OK; LEAVE; }
 int nvmlSystemGetProcessName(unsigned pid, char *o, unsigned n) { char p[64]; FILE *f; ENTER(NULL); snprintf(p, sizeof p, "/proc/%u/cmdline", pid); rc = NOTFOUND;

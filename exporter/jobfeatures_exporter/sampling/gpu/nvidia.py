@@ -317,7 +317,7 @@ class NvidiaDriver:
     def _mean_utilisation(self, uuid: str, ask: NvmlDevice) -> float | None:
         """Return the mean in percent since the last reading; the latest figure covers a second at most."""
         place = (uuid, "samples")
-        since = self._seen_usecs.get(place, 0)
+        since = self._seen_until(place)
         answer = ask("nvmlDeviceGetSamples", self._nvml.NVML_GPU_UTILIZATION_SAMPLES, since)
         if answer is None:
             return None
@@ -356,17 +356,27 @@ class NvidiaDriver:
     def _process_utilisation(self, uuid: str, ask: NvmlDevice) -> dict[int, float] | None:
         """Return utilisation in percent by process since the last reading; others were idle."""
         place = (uuid, "processes")
-        since = self._seen_usecs.get(place, 0)
+        since = self._seen_until(place)
         samples = ask("nvmlDeviceGetProcessUtilization", since)
         if samples is None:
             return {} if ask.error == NOT_FOUND else None
         newest: dict[int, tuple[int, float]] = {}
+        now_usecs = self._clock.now_secs() * 1e6
         for sample in samples:
             stamp, percent = int(sample.timeStamp), float(sample.smUtil)
-            if sample.pid and percent <= 100 and stamp >= newest.get(sample.pid, (0, 0.0))[0]:
+            is_sane = sample.pid and percent <= 100 and stamp <= now_usecs
+            if is_sane and stamp >= newest.get(sample.pid, (0, 0.0))[0]:
                 newest[sample.pid] = stamp, percent
         self._seen_usecs[place] = max([since, *(stamp for stamp, _ in newest.values())])
         return {pid: percent for pid, (_, percent) in newest.items()}
+
+    def _seen_until(self, place: tuple[str, str]) -> int:
+        """Return the time of the newest sample seen (µs since the epoch), 0 without one.
+
+        It is 0, too, if that time lies ahead, as after a clock was set back: NVML would have nothing newer.
+        """
+        seen_usecs = self._seen_usecs.get(place, 0)
+        return seen_usecs if seen_usecs <= self._clock.now_secs() * 1e6 else 0
 
     def _is_mps_server(self, pid: int) -> bool:
         name = self._unreadable.tried("gpu_procfs", read_text, f"{self._paths.procfs}/{pid}/comm")

@@ -177,6 +177,23 @@ def test_what_a_server_of_mps_computes_is_its_clients_unless_they_have_figures_o
     assert {each.pid: each.ce_util_percent for each in processes} == percents
 
 
+def test_processes_keep_their_utilisation_when_the_clock_is_set_back(nvml, make_nvidia, clock):
+    """As at a boot with a clock of local time: for hours NVML had nothing newer than the latest sample."""
+    driver = make_nvidia()
+
+    def percent(*samples):
+        lines = [f"proc gpu=0 pid=1 used=10 sm={sm} at={int(secs * 1e6)}" for sm, secs in samples]
+        nvml.say(nvml.DRIVER, nvml.A100 + " samples=1000:10", *lines)
+        return by_uuid(driver)["GPU-1111"].processes[0].ce_util_percent
+
+    before = clock.now_secs()
+    assert percent((30, before - 1)) == 30
+    clock.advance(-3600)
+    assert percent((30, before - 1), (40, before - 3601)) == 40
+    assert percent((30, before - 1), (40, before - 3601), (50, before - 3600.5)) == 50
+    assert percent((30, before - 1), (40, before - 3601), (50, before - 3600.5)) == 0
+
+
 def test_where_the_driver_tells_no_utilisation_of_processes_it_is_unknown(nvml, make_nvidia):
     nvml.say(
         nvml.DRIVER,
