@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from operator import lt, sub
+from types import MappingProxyType
 from typing import Any
 
 from jobfeatures_exporter.model.snapshot import BlockIo, ProcessIo
@@ -17,7 +18,9 @@ KEPT_ABSENT = 256  # absent sources that are remembered because they could come 
 
 # The name of a job's counter: "oom_kills", "ooms", "limit_hits", "high_hits", "throttled" (microseconds),
 # "block_io" (rows of `BlockIo`'s fields by device), or for pressure resource and share (microseconds).
+# (STACKED, device) has the transfers of one stacked device.
 Counter = str | tuple[str, str]
+STACKED = "stacked"
 Rows = Mapping[str, tuple[int, ...]] | None  # by source; None if one is unreadable
 # By whose group a counter is counted: the first of these controllers that a job's directory has.
 _CONTROLLERS: Mapping[Counter, tuple[str, ...]] = {
@@ -104,11 +107,15 @@ class JobCounters:
         self._basis: tuple[object, object] | None = None  # the arguments that `_fields` were computed from
         self._fields: dict[str, Any] = {}
 
-    def update(self, groups: GroupCounters, other_devices: Collection[str] = ()) -> dict[str, Any]:
+    def update(
+        self, groups: GroupCounters, other_devices: Mapping[str, bool] = MappingProxyType({})
+    ) -> dict[str, Any]:
         """Add the present counters of the job's groups; return the known sums, as fields of `JobSample`.
 
         `groups` maps `JobDirectory.unique_name` to the group's directory, its counters, and whether it was
-        removed. Transfers of `other_devices` are left out: the devices below them count these, too.
+        removed. Transfers of `other_devices` are left out, as the disks below count these, too. But what the
+        kernel itself writes there for a job, as for RAID 5, is not the job's: of stacked ones (True) each
+        tells the least that was transferred.
         """
         basis = groups, other_devices
         if basis != self._basis:  # most jobs have neither been killed nor hit a limit since the last sample
@@ -120,9 +127,14 @@ class JobCounters:
         self._basis = None
         return self._ledgers.values()
 
-    def _sum(self, groups: GroupCounters, other_devices: Collection[str]) -> dict[str, Any]:
+    def _sum(self, groups: GroupCounters, other_devices: Mapping[str, bool]) -> dict[str, Any]:
         sums: dict[Counter, tuple[int, ...]] = {}
+        groups = {
+            name: (directory, {**counters, **_stacked(counters.get("block_io"), other_devices)}, has_gone)
+            for name, (directory, counters, has_gone) in groups.items()
+        }
         found = [each for _, counters, _ in groups.values() for each in counters]
+        found += [each for each in self._ledgers if each[0] == STACKED]  # also those that were removed
         for counter in dict.fromkeys(found if groups else self._ledgers):
             readings: dict[Hashable, tuple[int, ...] | None] = {}
             late: set[Hashable] = set()
@@ -134,9 +146,11 @@ class JobCounters:
                     late.update(rows if has_gone else ())
             ledger = self._ledgers.get(counter)
             if ledger is None:
-                ledger = self._ledgers[counter] = CounterLedger(4 if counter == "block_io" else 1)
+                width = 4 if counter == "block_io" or counter[0] == STACKED else 1
+                ledger = self._ledgers[counter] = CounterLedger(width)
             if (row := ledger.update(readings, late)) is not None:
                 sums[counter] = row
+        stacked = [sums.pop(each) for each in list(sums) if each[0] == STACKED]
         fields: dict[str, Any] = {
             "pressure_secs": {each: row[0] / 1e6 for each, row in sums.items() if not isinstance(each, str)}
         }
@@ -151,9 +165,13 @@ class JobCounters:
         if "high_hits" in sums:
             fields["memory_high_hits"] = sums["high_hits"][0]
         if "block_io" in sums:
-            read, written, reads, writes = sums["block_io"]
+            read, written, reads, writes = map(max, zip(sums["block_io"], *stacked, strict=True))
             fields["block_io"] = BlockIo(read_bytes=read, written_bytes=written, reads=reads, writes=writes)
         return fields
+
+
+def _stacked(rows: Rows, other_devices: Mapping[str, bool]) -> dict[Counter, Rows]:
+    return {(STACKED, each): {each: row} for each, row in (rows or {}).items() if other_devices.get(each)}
 
 
 def _readings(

@@ -18,6 +18,7 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable, read_text
 
 # Devices in memory or stacked on others, recognised by name even where sysfs does not list them so.
 _NO_DISK = re.compile(r"(?:loop|ram|zram|dm-|md_?d?|bcache|drbd|zd)[0-9]+(?:p[0-9]+)?\Z")
+_NO_STORAGE = re.compile(r"(?:loop|ram|zram)[0-9]+\Z")  # in files or memory
 _PATH = re.compile(r"(nvme[0-9]+)c[0-9]+(n[0-9]+)\Z")
 _LINE = re.compile(r" *([0-9]{1,8}) +([0-9]{1,8}) ([^\s]{1,64})((?: [0-9]{1,20}){4,40}) *\Z")
 
@@ -52,7 +53,10 @@ def find_counted_twice(disks: Mapping[str, DiskSample]) -> frozenset[str]:
 
 
 class Disks:
-    """Reads the block devices at each sample, and which are whole disks whenever the devices change."""
+    """Reads the block devices at each sample, and which are whole disks whenever the devices change.
+
+    `others` has the device number of each device that is no whole disk, and whether it is stacked on disks.
+    """
 
     def __init__(self, procfs: str, sysfs: str, unreadable: Unreadable) -> None:
         self._procfs = procfs
@@ -61,7 +65,7 @@ class Disks:
         self._whole: dict[str, bool | None] = {}
         self._twice: frozenset[str] = frozenset()
         self._last: dict[str, tuple[DiskSample, DiskSample]] = {}  # as read, and with `whole` set
-        self.others: frozenset[str] = frozenset()
+        self.others: Mapping[str, bool] = {}
 
     def read(self) -> dict[str, DiskSample]:
         """Return all block devices by name; empty if /proc/diskstats cannot be read."""
@@ -74,8 +78,11 @@ class Disks:
             self._twice = twice
             self._whole = {name: False if name in twice else self._is_whole(name) for name in disks}
             self._last = {}
-            others = [disk for name, disk in disks.items() if self._whole[name] is False]
-            self.others = frozenset(f"{disk.major}:{disk.minor}" for disk in others)
+            self.others = {
+                f"{disk.major}:{disk.minor}": name not in twice and not _NO_STORAGE.match(name)
+                for name, disk in disks.items()
+                if self._whole[name] is False
+            }
         last = self._last
         self._last = {
             name: (disk, last[name][1])

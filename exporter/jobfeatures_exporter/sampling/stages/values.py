@@ -40,13 +40,14 @@ class LastSample(NamedTuple):
 class NodeReading(NamedTuple):
     """Figures of the node as a whole at one sample.
 
-    `signs` show which files of groups can have changed. Transfers of `other_devices` also count on the
-    devices below. `epoch` tells this boot from others. `huge_pages` are bytes by page size.
+    `signs` show which files of groups can have changed. `other_devices` are block devices that are no whole
+    disks, and whether each is stacked on disks. `epoch` tells this boot from others. `huge_pages` are bytes
+    by page size.
     """
 
     node: NodeSample
     signs: NodeSigns
-    other_devices: Collection[str]  # block devices whose transfers count on others too
+    other_devices: Mapping[str, bool]  # no whole disks, by device number: whether stacked on some
     epoch: int | None  # names process groups over reboots; None: the time of boot is not known
     huge_pages: Mapping[int, int] | None  # bytes in use by size of page; None: it has none
 

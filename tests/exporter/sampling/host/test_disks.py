@@ -60,7 +60,7 @@ def test_a_whole_disk_is_told_from_partitions_and_from_what_is_made_of_others(ma
         "sda1": None,
         "dm-0": False,
     }
-    assert disks.others == {"7:0", "253:0"}
+    assert disks.others == {"7:0": False, "253:0": True}
     assert unreadable.counts == {}
 
 
@@ -72,7 +72,7 @@ def test_what_is_made_of_others_is_known_by_sysfs_whatever_its_name(make):
 def test_without_sysfs_nothing_is_known_to_be_a_disk_and_none_is_left_out(make):
     disks, unreadable, _ = make(VDA, {})
     assert disks.read()["vda"].whole is None
-    assert disks.others == frozenset()
+    assert disks.others == {}
     assert unreadable.counts == {}
 
 
@@ -94,13 +94,13 @@ def test_volumes_of_zfs_count_on_the_disks_of_their_pool_though_sysfs_does_not_s
 def test_an_nvme_disk_that_counts_beside_the_path_to_it_counts_once(make):
     disks, _, _ = make(PATH + HEAD, {"nvme0c0n1": [], "nvme0n1": []})
     assert {name: disk.whole for name, disk in disks.read().items()} == {"nvme0c0n1": False, "nvme0n1": True}
-    assert disks.others == {"0:0"}
+    assert disks.others == {"0:0": False}
 
 
 def test_a_path_is_the_disk_as_long_as_it_counts_alone(make):
     disks, _, top = make(PATH + IDLE_HEAD, {"nvme0c0n1": [], "nvme0n1": []})
     assert disks.read()["nvme0c0n1"].whole is True
-    assert disks.others == frozenset()
+    assert disks.others == {}
     (top / "diskstats").write_text(PATH + HEAD)  # nothing had been read or written yet
     for _ in range(2):
         assert {name: disk.whole for name, disk in disks.read().items()} == {
