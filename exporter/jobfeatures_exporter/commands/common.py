@@ -20,10 +20,9 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def config_of(arguments: argparse.Namespace, changes: Mapping[str, str] | None = None) -> ExporterConfig:
-    """Return the settings from flags, environment and settings file.
+    """Return the settings from flags, environment and settings file. Raises ConfigurationError.
 
-    `changes`, by a setting's key, replace values from the environment and the file, but not flags. Raises
-    ConfigurationError if a setting is invalid.
+    `changes`, by key, replace values from the environment and the file, but not flags.
     """
     flags = dict(vars(arguments))
     _warn_of_misspelt({each.variable for each in settings_of(ExporterConfig)})
@@ -46,11 +45,7 @@ def _warn_of_misspelt(variables: Set[str]) -> None:
 
 
 def pause_until_signal() -> Callable[[float], bool]:
-    """Return `pause(secs)`: it waits `secs` seconds, or until SIGINT or SIGTERM; True if a signal has come.
-
-    An Event would not do: the signal handler runs in the main thread, which may be holding the Event's lock
-    at that time, and would wait for itself. A SimpleQueue is made for this.
-    """
+    """Return `pause(secs)`, which waits for so long, or until SIGINT or SIGTERM; then it returns True."""
     came: SimpleQueue[int] = SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as by nohup

@@ -1,7 +1,6 @@
-"""The controller role: polls batch systems about the whole cluster. None of it runs on compute nodes.
+"""The controller role: polls batch systems about the whole cluster, on one machine that is no compute node.
 
-One such process per cluster is enough. It needs a machine where the batch
-system's commands work, and permission to see the jobs of all users.
+The batch system's commands have to work there, with permission to see all users' jobs.
 """
 
 from __future__ import annotations
@@ -269,8 +268,7 @@ class Controller:
     def targets(self) -> list[TargetGroup] | None:
         """Return the nodes to scrape, for Prometheus' service discovery; None while they are not all known.
 
-        That is until each batch system has answered or failed, and at least one has reported nodes:
-        Prometheus replaces its whole list, and would drop the nodes of a system that is still being queried.
+        That is until each batch system has answered or failed, and one has reported nodes.
         """
         clusters = list(last_answers(self._clusters))
         if not clusters or not all(map(_was_asked, self._clusters)):

@@ -1,7 +1,6 @@
 """Keeps the quality of one batch system's schedule up to date, from its accounting and its queue.
 
-At the start, accounting is queried for the whole history, later for new records. Answers that were fetched
-for Sonar documents are used as well, so that nothing is queried twice.
+Accounting is queried for the whole history at the start, then for new records.
 """
 
 from __future__ import annotations
@@ -183,11 +182,10 @@ class LiveQuality:
 
 
 def compute_shown(before: ScheduleQuality | None, found: ScheduleQuality) -> ScheduleQuality:
-    """Return the quality to show: `found`, but with no counter lower than in `before`.
+    """Return the quality to show: `found`, but with no counter lower than `before`, what was shown last.
 
-    `before` is what was shown last (None: nothing). Prometheus takes a counter that falls for a reset. The
-    schedule's own figures fall when a job is requeued after its end or its record is corrected; the shown
-    values stay until other jobs make up for it.
+    Prometheus takes a counter that falls for a reset. The schedule's own figures fall when a job is requeued
+    or corrected.
     """
     if before is None:
         return found

@@ -1,9 +1,7 @@
 """Reads documents (envelopes) from a folder that Sonar's agents write.
 
-The files are YEAR/MONTH/DAY/*.json, also below CLUSTER/. They grow by appended documents: reading continues
-at the last offset. Only the newest two days of a tree are read, and of days that are still to come: a node's
-clock may be ahead. Links are not followed; only regular files
-are read, up to a bounded size.
+Files are YEAR/MONTH/DAY/*.json, also below CLUSTER/, and grow: reading continues at the last offset. Only the
+newest two days and regular files of bounded size are read; links are not followed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Keeps the latest state of every foreign node and cluster, bounded in number and age.
 
-Records come from the threads of the listener and of the folder; each node's state is replaced atomically
-under one lock, and a page shows the states of one moment.
+States are replaced under one lock; a page shows those of one moment.
 """
 
 from __future__ import annotations
@@ -70,9 +69,8 @@ NEVER: Final = Moment(0.0, 0.0)
 class NodeState:
     """What is known of a foreign node. Immutable; replaced by another when a document arrives.
 
-    `sample` and `sysinfo` are the latest documents (None: none yet), and `snapshot` is made from them.
-    `totals` are its jobs' counters. `seen_at_secs` is the Unix time of the sample, or of its arrival if that
-    is earlier.
+    `sample` and `sysinfo` are the latest documents, `snapshot` is made from them, `totals` are its jobs'
+    counters. `seen_at_secs` is the Unix time of the sample, at most of its arrival.
     """
 
     sample: SampleRecord | None = None
@@ -97,8 +95,8 @@ class _Node:
 class ClusterState:
     """What is known of a cluster with foreign nodes.
 
-    `jobs` are its jobs, and `times` says when each was reported. `state` has its nodes and
-    partitions, None if not reported. `jobs_at_secs` is when jobs were reported last.
+    `times` says when each job was reported, `jobs_at_secs` when the last was. `state` has nodes and
+    partitions.
     """
 
     jobs: dict[JobKey, Job] = field(default_factory=dict)  # least recently changed first

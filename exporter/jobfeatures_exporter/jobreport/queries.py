@@ -1,7 +1,6 @@
 """Writes the PromQL queries of reports. Metric names come from the collectors. Pure.
 
-Each query names the jobs by label matchers (`selector`), so the server reads only their series. It also has a
-range of `range_secs`, so the server reads only the time of the jobs.
+Each names the jobs by label matchers (`selector`) and has a range of `range_secs`: the server reads no more.
 """
 
 from __future__ import annotations
@@ -50,10 +49,9 @@ def selector_of(batch_system: str, job_ids: Iterable[str], more: str = "") -> st
 
 
 def find_jobs(job: str, more: str, since_secs: float) -> list[str]:
-    """Return queries for the info metric of every job that the id `job` may mean.
+    """Return queries for the info metric of every job, array or array's task with the id `job`.
 
-    It may be a job's id, an array's, or that of an array's task. `more` are further label matchers; the
-    queries look back for `since_secs`.
+    `more` are further label matchers; the queries look back for `since_secs`.
     """
     ways = [f"job_id={quoted(job)}", f"array_job_id={quoted(job)}"]
     task = re.fullmatch(r"(.+?)(?:_([0-9]+)|\[([0-9]+)\]|\.([0-9]+))", job)
@@ -116,8 +114,7 @@ def steps_seen(selector: str, range_secs: float) -> str:
 def steps_suspended(selector: str, range_secs: float, at_steps_of_secs: float | None = None) -> str:
     """Return the query for the number of points in time at which each job was suspended.
 
-    The points are `at_steps_of_secs` (None: `step_secs`) apart in the range, so this measures how long the
-    job was suspended.
+    The points are `at_steps_of_secs` (None: `step_secs`) apart.
     """
     state = f"{selector},state={quoted(JobState.SUSPENDED.value)}"
     inner = f"{allocation.STATE.sample_name}{{{state}}}"

@@ -1,7 +1,6 @@
 """The daemon: threads that sample the node, poll batch systems and keep the feature directories.
 
-Each thread publishes its latest results by a single assignment. A scrape combines these results and takes no
-lock that a working thread holds.
+Each publishes its results by a single assignment, so that scrapes wait for no lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Sends Sonar's documents to sinks (receivers): one file per kind of sink, named in `SINKS` in config.py.
 
-A file offers `make_sink(config)`, which returns a `Sink` or raises ConfigurationError. It is imported only if
-it is configured.
+`make_sink(config)` of a file returns a `Sink` or raises ConfigurationError.
 """
 
 from __future__ import annotations

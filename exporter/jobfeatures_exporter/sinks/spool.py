@@ -1,7 +1,6 @@
 """Keeps documents that wait for a sink, oldest first: in memory, or in a folder that outlives the process.
 
-They are bounded in bytes and number; beyond that the oldest are dropped and counted. One thread puts and one
-takes, under a lock; no method waits for a receiver.
+Beyond the bounds of bytes and number, the oldest are dropped and counted.
 """
 
 from __future__ import annotations

@@ -144,8 +144,8 @@ def add_cluster_documents(
 ) -> None:
     """Have a sender send the jobs and cluster documents of one batch system periodically.
 
-    Accounting is first queried for the last `history_secs`. `queue` and `cluster` return the latest answers
-    on the queue and the nodes (None: none yet).
+    Accounting is first queried for `history_secs`. `queue` and `cluster` return the latest answers (None:
+    none yet).
     """
     jobs = JobsDocuments(
         sender.origin,
@@ -187,8 +187,8 @@ def _with_queue(record: JobRecord, table: JobTable) -> JobRecord:
 def cluster_document(origin: Origin, cluster: Cluster) -> Document:
     """Return the envelope (Sonar's outer object) of partitions and node states.
 
-    Raises ParseError for an invalid node name. Source: NEW-FORMAT.md, "ClusterEnvelope". Nodes in the same
-    states are grouped as compressed ranges.
+    Nodes in the same states are compressed ranges. Raises ParseError for an invalid node name. Source:
+    NEW-FORMAT.md, "ClusterEnvelope".
     """
     nodes_by_states = grouped(
         (tuple(unicode_text(state).upper() for state in node.states), node.name) for node in cluster.nodes

@@ -70,11 +70,9 @@ class WasteSum:
 class NodeView:
     """What is shown of the node as a whole, and of its jobs; a field is None if unknown.
 
-    `jobs` may be limited to the largest; `count` is the number of all, `running` that of running ones.
-    `leftovers` are ended jobs with processes left, `groupless` counts jobs whose control group is not found.
-    `allocated_cpus` is the sum over running jobs, except for those whose allocation is unknown
-    (`unknown_allocations` is their number). `draining` and `kill` are what draining or killing the jobs would
-    waste.
+    `jobs` may be the largest only; `count` is the number of all, `running` of running ones. `leftovers` are
+    ended jobs with processes left; `groupless` counts jobs whose control group is not found. `allocated_cpus`
+    lacks `unknown_allocations` running jobs. `draining` and `kill` are what this would waste.
     """
 
     jobs: tuple[JobView, ...] = ()  # up to the limit asked for: running ones first, the largest first
@@ -155,9 +153,8 @@ def view_node(
 ) -> NodeView:
     """Return what is shown of a node by the metrics in `numbers`, with up to `limit` jobs or the job `only`.
 
-    `now_secs` is in Unix time. `cpus_now` and `busy_cpus` are how many CPUs each job and the node use now.
-    `known` are jobs to show even if `numbers` lacks them. `words` has the error messages of batch sources by
-    name.
+    `now_secs` is Unix time. `cpus_now` and `busy_cpus` are the CPUs that jobs and node use now. `known` jobs
+    are shown even if `numbers` lacks them. `words` has error messages of batch sources.
     """
     texts = find_jobs(numbers)
     keys = {**dict.fromkeys(known or ()), **dict.fromkeys(texts)}

@@ -1,7 +1,6 @@
 """Computes what a job is allocated but does not use now, of CPUs, memory and GPUs. No I/O.
 
-The result does not depend on a job's age, so that jobs can be compared. Waste since the start is a separate
-figure.
+It does not depend on a job's age, so that jobs can be compared.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ IDLE_FROM_CPUS = 0.05
 class WasteNow:
     """What a job is allocated but does not use now; a field is None if unknown.
 
-    `idle_cpus` and `idle_gpus` may be fractions. `share` is the largest of these wastes as a part (0 to 1) of
-    what the node has.
+    Idle CPUs and GPUs may be fractions. `share` is the largest waste as a part (0 to 1) of the node.
     """
 
     idle_cpus: float | None = None

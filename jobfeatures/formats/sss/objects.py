@@ -109,7 +109,7 @@ class Scope:
 
     @property
     def says_anything(self) -> bool:
-        """Return whether the job, task group or task has properties: requested, delivered, or others."""
+        """Return whether the job, task group or task has any properties."""
         return bool(self.properties or self.requested or self.delivered)
 
     @property

@@ -27,7 +27,7 @@ class Joined(NamedTuple):
 
     @property
     def swapped_secs(self) -> Number:
-        """Return for how many seconds the job was swapped out, between the times at which it ran."""
+        """Return for how many seconds the job was swapped out, between the parts of its run."""
         return sum(max(0, part.wait_secs) for part in self.parts[1:]) if self.parts else 0
 
     @property

@@ -32,7 +32,7 @@ _KINDS: Final = ("user", "group", "executable", "partition")
 
 
 class SwfRow(NamedTuple):
-    """The fields of a `JobRecord` that SWF can hold: the values of one job, or one column per field."""
+    """The fields of a `JobRecord` that SWF can hold: of one job, or of several as one sequence per field."""
 
     job_id: Any
     submit_secs: Any

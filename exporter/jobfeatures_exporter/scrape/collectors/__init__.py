@@ -1,8 +1,8 @@
 """Collectors of metrics: each has a file and an entry in `COLLECTORS`.
 
-Those in `controller` run only in the controller role. A file offers `METRICS`, the declarations of its
-families, and `families(context)`, a pure function that yields them with samples. If a collector fails, only
-its own series are missing.
+A file offers `METRICS`, its declarations, and `families(context)`, a pure function that yields them with
+samples. Those in `controller` run in the controller role. If a collector fails, only its own series are
+missing.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ NODE, CONTROLLER = ROLES = ("node", "controller")  # roles of the daemon
 class Collector(NamedTuple):
     """A collector of metrics, as `COLLECTORS` lists it. Its file has its name, and is imported on demand.
 
-    `enabled` says whether it is on by default, `roles` in which roles of the daemon it runs, and `is_live`
-    whether it can be switched on and off while the daemon runs.
+    `enabled`: it is on by default. `roles` are those of the daemon. `is_live`: it can be switched while the
+    daemon runs.
     """
 
     name: str  # also the name of its file, in the room of its roles

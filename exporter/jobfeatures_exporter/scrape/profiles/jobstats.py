@@ -1,8 +1,7 @@
 """Profile: names of Jobstats' plazonic/cgroup_exporter and plazonic/nvidia_gpu_prometheus_exporter.
 
-Source: cgroup_exporter.go of the former, main.go of the latter. All are gauges, even CPU seconds. Empty
-`step` and `task` mean the whole job. Power is in milliwatts. A card that several jobs use has a series for
-each.
+All are gauges, even CPU seconds. Empty `step` and `task` mean the whole job. Power is in milliwatts. Source:
+cgroup_exporter.go, main.go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Profile: names of ncabatoff/process-exporter, with jobs as its named groups, such as slurm/1234.
 
-Source: its collector/process_collector.go. Page faults and context switches are the kernel's sums by job, if
-available.
+Page faults and context switches are the kernel's sums by job. Source: its collector/process_collector.go.
 """
 
 from __future__ import annotations
