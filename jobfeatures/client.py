@@ -531,7 +531,7 @@ class StatusWriter:
 
     def _change(self, values, start):
         if not self._mutex.acquire(timeout=self._lock_timeout_secs):
-            raise TimeoutError(f"{self._path}: another thread is writing")
+            raise TimeoutError(f"{self._path}: another thread is still writing: try again")
         try:
             self._check_values(values)
             if self._directory is None:

@@ -189,7 +189,7 @@ def parse_each(
 def matched(
     pattern: re.Pattern[str], text: str, reason: str, *, source: str = "", field: str = ""
 ) -> re.Match[str]:
-    """Return a pattern's match at the beginning of a text; without one raises ParseError with this reason."""
+    """Return a pattern's match at the beginning of a text. Raises ParseError with `reason` without one."""
     if (match := pattern.match(text)) is None:
         raise ParseError(reason, source=source, field=field, text=text)
     return match

@@ -27,7 +27,7 @@ from jobfeatures.joblogs.loggedjob import Found
 
 
 class LogReader(Protocol):
-    """The interface of a module that reads a log format; some formats take more arguments."""
+    """The interface of a module that reads a log format. Some formats' `read_records` have more arguments."""
 
     def recognise(self, head: str) -> bool:
         """Return whether a text that begins with `head` is in this format."""

@@ -38,7 +38,7 @@ class Passage(NamedTuple):
 class SourceText(NamedTuple):
     """The lines from which a record was read, with newlines; `kind` is the name of the log format.
 
-    `record` is set if other lines added values: the record without these.
+    If other lines of the log have added values to the record, `record` is the record without them.
     """
 
     kind: str

@@ -113,7 +113,9 @@ class DrainStore:
 def _replace(folder: int, staging: int, name: str, text: str | None) -> None:
     """Write a document or (None) remove it. Raises ParseError rather than overwrite a later version's."""
     if is_of_later_version(read_private(folder, name, MAX_DOCUMENT_BYTES) or b""):
-        raise ParseError("written by a later version", source=name, field="format")
+        raise ParseError(
+            "written by a later version of this program: upgrade it", source=name, field="format"
+        )
     if text is not None:
         replace_file(folder, staging, name, text.encode(), 0o600)
         return

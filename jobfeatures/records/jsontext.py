@@ -67,7 +67,12 @@ def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:
     """
     found = parse_object(text, source=source)
     if (form := found.get("format")) is not None:
-        raise ParseError("written by a later version", source=source, field="format", text=str(form))
+        raise ParseError(
+            "written by a later version of this program: upgrade it",
+            source=source,
+            field="format",
+            text=str(form),
+        )
     return found
 
 

@@ -317,10 +317,10 @@ Version = tuple[int, ...]
 class JobTable:
     """One answer of a source of jobs, such as a batch system, about the jobs of this node.
 
-    `complete`: all queries were answered. If `gone` is None, a job missing from a complete table has ended;
-    else only the jobs in `gone` have (with the time of that answer). `reported_secs` has jobs reported at
-    another time than `taken_at_secs`. `versions` identify prolog records. `node_problem`: why there is no
-    `node`. `groupless` jobs need no control group here.
+    `complete`: all queries were answered. If `gone` is None, a job missing from a complete table has ended.
+    Otherwise only the jobs in `gone` are not here: it maps each to the time of that answer. `reported_secs`
+    has jobs reported at another time than `taken_at_secs`. `versions` identify prolog records. `node_problem`
+    says why there is no `node`. For `groupless` jobs, no control group is expected here.
     """
 
     source: str

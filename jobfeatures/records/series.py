@@ -89,7 +89,7 @@ def parse_vector(text: str, *, source: str = "", kind: str = "vector") -> Instan
         raise ParseError(f"the answer is not a {kind}", source=source, field="data", text=str(data))
     series = tuple(islice(_all_of(result, source), MAX_SERIES + 1))
     if len(series) > MAX_SERIES:
-        raise ParseError(f"more than {MAX_SERIES} series", source=source, field="result")
+        raise ParseError(f"more than {MAX_SERIES} series: restrict the query", source=source, field="result")
     found = document.get("warnings")
     warnings = tuple(shown(str(each)) for each in found[:10]) if isinstance(found, list) else ()
     return InstantAnswer(series, warnings)

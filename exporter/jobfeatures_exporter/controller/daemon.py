@@ -204,7 +204,7 @@ class Controller:
         return describe_sources(keeper.status for keeper in self._keepers())
 
     def reconfigure(self, change: SettingsChange) -> None:
-        """Apply the settings in `change`, which holds new ones only where no restart is needed."""
+        """Apply changed settings: those in `change` need no restart."""
         self._config = change.config
 
     def _keepers(self) -> Iterator[Keeper[Any]]:

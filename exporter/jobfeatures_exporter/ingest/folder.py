@@ -94,7 +94,7 @@ class SonarDirectory:
                 read = self._intake.take(content, path, growing=True).end
                 if read == 0 and len(content) >= self._max_bytes:
                     log.warning(
-                        "a document is longer than %d bytes and is skipped",
+                        "a document of more than %d bytes is skipped",
                         self._max_bytes,
                         extra={"origin": path},
                     )

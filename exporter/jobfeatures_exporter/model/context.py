@@ -195,8 +195,8 @@ class Context:
     def whole_node_jobs(self) -> dict[JobKey, bool]:
         """Return whether each job on this node has all of it to itself; unknown: the job is left out.
 
-        It has if all allocatable CPUs are allocated to it, and no other job, or process of an ended job, is
-        here.
+        This is so if all allocatable CPUs are allocated to it, and no other job, or process of an ended job,
+        is here.
         """
         jobs = self.jobs_here
         if len(jobs.keys() | self.ended_with_processes.keys()) > 1:

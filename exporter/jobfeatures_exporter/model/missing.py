@@ -14,9 +14,9 @@ from jobfeatures.records.model import JobKey
 class DaemonGroups(NamedTuple):
     """Where the daemon of a batch system, and its jobs, are in the tree of control groups.
 
-    `daemon` is its program's name, `group` its path (None: no such process, "": unknown). `parents` are paths
-    of groups whose children look like its jobs. `makes_none`: all processes that it started are in its own
-    group.
+    `daemon` is the program's name, `group` the path of its control group (None: no such process, "":
+    unknown). `parents` are paths of groups whose children look like its jobs' groups. `makes_none`: all
+    processes that it started are in its own group, so jobs get none.
     """
 
     daemon: str

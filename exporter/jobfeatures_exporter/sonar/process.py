@@ -87,8 +87,8 @@ class ProcessFigures:
 class SampleInput:
     """What a `sample` document is made of: a snapshot of the node, the previous one, and process details.
 
-    `elapsed_secs` is the time between both. Processes without `details` (by pid) are not reported. `users`
-    are names by uid.
+    `elapsed_secs` is the time between both snapshots. Processes without `details` (by pid) are not reported.
+    `users` are names by uid.
     """
 
     snapshot: Snapshot

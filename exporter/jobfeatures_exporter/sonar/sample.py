@@ -207,8 +207,8 @@ class SonarJobId(NamedTuple):
 def identify(snapshot: Snapshot) -> dict[int, SonarJobId]:
     """Return the number of each process's job in Sonar's format, by pid in ascending order.
 
-    If a job's id is no number, it is the process group of its oldest process; outside jobs, that of the
-    process. Without the boot time, only jobs with numbers are reported.
+    A batch job whose id is no number has that of its oldest process's group. A process outside batch jobs has
+    the number of its process group. Without the boot time, only jobs whose id is a number are reported.
     """
     ids: dict[int, SonarJobId] = {}
     leaders: dict[JobKey, int] = {}

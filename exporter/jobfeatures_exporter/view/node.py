@@ -70,9 +70,10 @@ class WasteSum:
 class NodeView:
     """What is shown of the node as a whole, and of its jobs; a field is None if unknown.
 
-    `jobs` may be the largest only; `count` is the number of all, `running` of running ones. `leftovers` are
-    ended jobs with processes left; `groupless` counts jobs whose control group is not found. `allocated_cpus`
-    lacks `unknown_allocations` running jobs. `draining` and `kill` are what this would waste.
+    `jobs` may be the largest only; `count` is the number of all, `running` that of running ones. `leftovers`
+    are ended jobs with processes left; `groupless` counts jobs whose control group is not found.
+    `allocated_cpus` is the sum over running jobs, without the `unknown_allocations` jobs whose allocation is
+    unknown. `draining` and `kill` are what draining or killing the jobs would waste.
     """
 
     jobs: tuple[JobView, ...] = ()  # up to the limit asked for: running ones first, the largest first

@@ -162,7 +162,8 @@ def parse_shares_of(
 ) -> tuple[dict[str, Amounts], ...]:
     """Parse shares such as ``alice=4,group:staff=20,bob=cpu:2``; return users' and groups' amounts.
 
-    They are by name, and as of `parse_amount`. Raises ConfigurationError about the setting `key`.
+    Both are by name; each amount is as `parse_amount` returns it. Raises ConfigurationError about the setting
+    `key`.
     """
     users: dict[str, Amounts] = {}
     groups: dict[str, Amounts] = {}
@@ -211,7 +212,8 @@ def parse_words(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 def parse_amount(key: str, text: str, resource: str) -> int:
     """Parse one amount of a resource; return thousandths of a CPU or GPU, or KiB of memory, rounded down.
 
-    It has at most three decimals; memory needs a unit. Raises ConfigurationError about the setting `key`.
+    The text has at most three decimals; memory needs a unit. Raises ConfigurationError about the setting
+    `key`.
     """
     if resource == MEMORY:
         if text.isdigit() and text.strip("0"):

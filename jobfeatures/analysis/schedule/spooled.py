@@ -184,9 +184,10 @@ class Spooled:
         return self._peaks[what]
 
     def read_chunks(self, most: int) -> Iterator[tuple[ScheduleLog, bool]]:
-        """Yield all jobs of a few users at a time, about `most` jobs, and whether the user's jobs go on.
+        """Yield all jobs of a few users at a time, about `most` jobs.
 
-        Only a user with more jobs than that is spread over several logs.
+        A user with more jobs than that is spread over several logs. The boolean says whether the next log
+        continues the jobs of the same user.
         """
         users: list[int] = []
         jobs = 0

@@ -53,7 +53,8 @@ def format_comparison(comparison: Values) -> str:
 def comparison_table(comparison: Values) -> TextTable:
     """Return a comparison of logs with the first one as a table, with a column for each other log.
 
-    Rows: how many users have a lower, equal or higher VEET than in the first log, and ratios of sums to it.
+    Rows: how many users have a lower, equal or higher VEET than in the first log, and the ratio of each sum
+    to the first log's.
     """
     base, others = comparison["base"], comparison["others"]
     rows = [[f"against {shown_name(base)}", *(shown_name(each["log"]) for each in others)]]

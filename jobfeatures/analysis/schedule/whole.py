@@ -69,8 +69,8 @@ class CombinedResults:
     def add(self, chunk: Schedule, edges: Array, store: Store, *, goes_on: bool, is_cut: bool) -> None:
         """Add the results of one chunk: the jobs of some users, or some jobs of a user with very many.
 
-        `goes_on`: its first user has jobs in the previous chunk. `is_cut`: its last user has jobs in the
-        next.
+        `goes_on`: the chunk's first user has jobs in the previous chunk. `is_cut`: its last user has jobs in
+        the next chunk.
         """
         jobs = np.diff(chunk.chosen.bounds).tolist()
         if goes_on:

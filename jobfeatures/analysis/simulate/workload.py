@@ -77,8 +77,8 @@ class Outcome(NamedTuple):
 def choose_pool(log: ScheduleLog, pieces: Iterable[ScheduleLog], store: Store) -> Pool:
     """Return the machine that the log describes; `pieces` are all jobs of the log.
 
-    Else it has as many processors as the jobs used at most at one time. Data are sorted in the `store`.
-    Raises ScheduleError if that is unknown, or there are no jobs.
+    If it describes none, the machine has as many processors as the jobs used at most at one time. Data are
+    sorted in the `store`. Raises ScheduleError if that is unknown, or there are no jobs.
     """
     if "cpu" in log.totals:
         return one_pool(log.totals["cpu"])

@@ -43,7 +43,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 def format_answer(table: JobTable, problem: str = "") -> str:
     """Return the text of an answer to a node: `table` as JSON lines.
 
-    `problem` says why the batch system could not be queried since: the answer is then marked incomplete.
+    `problem` says why the batch system could not be queried since `table` was made. The answer is then marked
+    incomplete.
     """
     notice = table.node
     head = {

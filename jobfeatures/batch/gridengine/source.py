@@ -58,8 +58,9 @@ class _Known:
 class GridEngineSource(PolledSource):
     """Source of this node's jobs: reads ``active_jobs``, and queries ``qstat`` about this node only.
 
-    A job is present while its directory exists and one of its shepherds lives. If its directory does not show
-    this, a job with processes or a published directory here stays until the master does not know it.
+    A job is present while its directory exists and one of its shepherds lives. If its directory leaves this
+    open, a job with processes or a published directory here stays in the table until the master says that
+    there is no such job.
     """
 
     name = NAME

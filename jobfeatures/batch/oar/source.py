@@ -131,7 +131,9 @@ class OarSource(PolledSource):
         with failing_source(self._folder, OSError), os.scandir(self._folder) as entries:
             for count, entry in enumerate(entries):
                 if count >= MAX_FILES:  # jobs not listed would seem to have ended
-                    raise SourceError(f"{self._folder}: contains more than {MAX_FILES} files")
+                    raise SourceError(
+                        f"{self._folder}: contains more than {MAX_FILES} files: check oar.directory"
+                    )
                 if match := _NAME.match(entry.name):
                     found[match["job_id"]] = match["user"], entry.name
         return found

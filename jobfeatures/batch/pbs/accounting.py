@@ -272,7 +272,8 @@ class AccountedJob(PbsRecord):
 def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
     """Return a job's accounting record from the values in all its lines, by key.
 
-    `life` has what the types of its lines showed. A malformed value is reported to `note` and stays unknown.
+    `life` has the state, times and reruns that the types of its lines show. A malformed value is reported to
+    `note` and stays unknown.
     """
     job_id = life.job_id
     system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"

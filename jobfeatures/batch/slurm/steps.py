@@ -43,7 +43,8 @@ _SET = re.compile(r"^(SlurmdSpoolDir|ProctrackType)\s*= (\S+)$", re.MULTILINE)
 class Setup(NamedTuple):
     """What Slurm's configuration says about nodes.
 
-    `spool` is SlurmdSpoolDir, still with %n and %h. `makes_groups`: Slurm makes control groups.
+    `spool` is SlurmdSpoolDir, in which %n and %h (the node's names) are not replaced yet. `makes_groups`:
+    Slurm makes control groups.
     """
 
     spool: str

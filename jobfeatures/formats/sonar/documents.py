@@ -32,7 +32,10 @@ class SonarDocument:
 
 
 def iterate_documents(text: str, *, growing: bool = False) -> Iterator[SonarDocument]:
-    """Yield the documents of a text, up to 100 bad ones; with `growing`, no incomplete one at the end."""
+    """Yield the documents of a text; reading stops after 100 bad ones.
+
+    With `growing`, an incomplete document at the end is skipped: it may still be being written.
+    """
     position = _BLANK.match(text).end()  # type: ignore[union-attr]  # it matches nothing as well
     if text.startswith("[", position):
         found = list(_of_array(text, position))

@@ -146,7 +146,7 @@ def _node_range(value: object, _field: Field, strict: bool) -> str:
 
 
 def fault_of_version(value: str) -> str:
-    """Return why a format version is invalid, or "". Up to 0.6 it would mean an older format."""
+    """Return why a format version is invalid, or "". Readers take versions up to 0.6 for an older format."""
     match = _VERSION.match(value)
     if match is None:
         return "is not a semantic version"

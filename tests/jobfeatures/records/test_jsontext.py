@@ -13,7 +13,9 @@ def test_what_is_no_object_is_named(text):
 
 def test_a_document_of_ours_says_no_format_and_one_of_a_later_version_says_one():
     assert parse_own('{"jobs": []}') == {"jobs": []}
-    with pytest.raises(ParseError, match="it:format: written by a later version: '2'"):
+    with pytest.raises(
+        ParseError, match="it:format: written by a later version of this program: upgrade it: '2'"
+    ):
         parse_own('{"format": 2, "jobs": "of another kind"}', source="it")
 
 

@@ -205,7 +205,8 @@ class KernelSums:
 def find_lists(directory: JobDirectory, freezer: str) -> list[str]:
     """Return directories whose ``cgroup.procs`` files together list all processes of a job.
 
-    One is the job's, another the same path below `freezer`, the root of v1's freezer hierarchy ("": none).
+    One is a directory of the job. Unless `freezer` is "", another is the same path below `freezer`, the root
+    of v1's freezer hierarchy.
     """
     any_of_them = next(iter(directory.groups.values()))
     beside = f"{freezer}{directory.path}"

@@ -41,8 +41,8 @@ def parse_properties(text: str) -> dict[str, int]:
 def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
     """Return the card or partition with these properties; None if the KFD node is a CPU.
 
-    ``location_id`` encodes PCI bus, device and function, ``domain`` is the PCI domain; ``gfx_target_version``
-    90010 is gfx90a. A partition's number is in the function, or in bits 28 to 31.
+    ``location_id`` encodes PCI bus, device and function; a partition's number is in the function, or in its
+    bits 28 to 31. ``domain`` is the PCI domain; ``gfx_target_version`` 90010 is gfx90a.
     """
     location = properties.get("location_id")
     if not gpu_id or location is None:

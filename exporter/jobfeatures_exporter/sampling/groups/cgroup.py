@@ -109,8 +109,8 @@ class JobCgroup:
     def sample_if_unchanged(self, *, cpu: bool) -> bool:
         """Return whether charged memory, and with `cpu` also CPU time, is the same as at the last sample.
 
-        Then a new sample has begun, and nothing else needs to be read. Otherwise call `read` or `read_use`.
-        Each `STILL_SAMPLES`th time it returns False.
+        If so, a new sample has begun, and nothing else needs to be read. If not, call `read` or `read_use`.
+        At each `STILL_SAMPLES`th sample it returns False.
         """
         files, number, memory = self._files, self._files.number + 1, self._memory
         if not number % STILL_SAMPLES or memory is None or not memory.charged.is_known:

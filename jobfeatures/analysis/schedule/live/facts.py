@@ -98,7 +98,8 @@ def _known(value: Number | None) -> Number:
 def supersedes(new: JobFacts, old: JobFacts) -> bool:
     """Return whether a new report about a job replaces an old one.
 
-    It does if it is about a later run, or reports the end of the same run, perhaps corrected.
+    It does if it is about a later run, or about the end of the same run. A second report of an end is a
+    correction.
     """
     if (new.submit_secs or 0) != (old.submit_secs or 0):
         return (new.submit_secs or 0) > (old.submit_secs or 0)  # a requeue is a submission of its own

@@ -49,7 +49,7 @@ ALIKE: Final = 0.5  # schedules of one workload share at least this part of thei
 
 
 class HeatmapData(NamedTuple):
-    """A heatmap: a row of `cells` for each `users_per_row` users, a column for each of `grid`.
+    """A heatmap. Each row of `cells` is for `users_per_row` users, each column for a column of `grid`.
 
     `ranked` are the users in the order of rows; `span` is the time shown (seconds since the log's time zero).
     """

@@ -21,8 +21,8 @@ def with_steps(
 ) -> tuple[list[int | None], list[bool]]:
     """Return each row's memory use in bytes, and whether the row stays: steps that follow their job do not.
 
-    A job's memory use is the largest of its own and its steps'. `heads` are the rows' job ids; `steps` is
-    None for a job.
+    A job's memory use is the largest of its own and its steps'. `heads` are the rows' job ids. A row with
+    None in `steps` is a job.
     """
     most = list(memory_bytes)
     is_shown = [True] * len(most)

@@ -63,7 +63,7 @@ def parse_nodes(text: str) -> list[Candidate]:
         lines = enumerate(text.split("\n"), 1)  # splitlines() would split strings at U+2028
         found = [_parse(line, number) for number, line in lines if line.strip()]
     if len(found) > MAX_NODES:
-        raise ParseError(f"more than {MAX_NODES} nodes")
+        raise ParseError(f"has more than {MAX_NODES} nodes: divide the file")
     for number, node in enumerate(found, 1):
         if not isinstance(node, dict) or not isinstance(node.get("Node"), str):
             raise ParseError(f"node {number} must be an object with the name of a node")
