@@ -29,7 +29,7 @@ from jobfeatures_exporter.sampling.host.procfs import read_node, read_oom_kills
 from jobfeatures_exporter.sampling.layout.hierarchies import ORDINARY, Places
 from jobfeatures_exporter.sampling.power.energy import JobEnergy
 from jobfeatures_exporter.sampling.power.rapl import NodeEnergy
-from jobfeatures_exporter.sampling.processes.attribution import compute_epoch
+from jobfeatures_exporter.sampling.processes.attribution import compute_epoch, without_lost_ids
 from jobfeatures_exporter.sampling.processes.attributor import Attributor
 from jobfeatures_exporter.sampling.processes.members import Members
 from jobfeatures_exporter.sampling.processes.namespace import GroupNamespace
@@ -144,7 +144,7 @@ class Sampler:
         between = self._take_between()
         listed = list_groups(self._cgroups.update(), between, last)
         sums = self._processes.read_sums(listed)
-        jobs = self._jobs()
+        jobs = without_lost_ids(self._jobs(), node.node.boot_time_secs)
         read = every or self._processes.read_due(listed, sums, jobs, last)
         read_at_secs = self._clock.monotonic_secs()
         attribution = self._attributor.attribute(

@@ -31,6 +31,17 @@ def test_without_a_boot_time_groups_have_no_name_but_jobs_do(node, make):
     assert make().sample().jobs.keys() == {slurm("4")}
 
 
+def test_after_a_reboot_a_job_s_process_number_is_somebody_else_s(node, make):
+    """A crash leaves the job's file; its job is not here any more, whatever the file says."""
+    node.process(10, user=100)
+    key = JobKey("spool", "render.17")
+    boot_secs = 1795247965
+    for start_secs, user_cpu_secs in ((boot_secs + 60, 1.0), (None, 1.0), (boot_secs - 86400, None)):
+        known = Job(key=key, start_secs=start_secs, processes=frozenset({10}))
+        found = make(lambda known=known: {key: known}).sample().jobs.get(key)
+        assert (None if found is None else found.user_cpu_secs) == user_cpu_secs
+
+
 def test_emulated_nodes_are_told_apart_or_summed(node, make):
     for name, pid, usage in (("n1", 10, 1), ("n2", 20, 2)):
         node.job_v1(f"slurm_{name}/uid_6001/job_2", usage_secs=usage, memory=100 * pid)

@@ -6,6 +6,7 @@ Attribution by control groups is in `layout.hierarchies`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from jobfeatures_exporter.sampling.processes.accumulate import MISSED_SAMPLES
 from jobfeatures_exporter.sampling.processes.samenumber import Place, place_of
 
 SONAR_EPOCH_SECS = 1577836800  # 2020-01-01T00:00:00Z
+CLOCK_SKEW_SECS = 300  # between the clock that tells a job's start and the node's
 
 
 # Within a sample a process group is a bare number: most processes have no
@@ -83,6 +85,21 @@ def owner_of(membership: Membership) -> Owner:
 def compute_epoch(boot_time_secs: int) -> int:
     """Return a boot time (Unix) in seconds since 2020, as Sonar names process groups of different boots."""
     return boot_time_secs - SONAR_EPOCH_SECS
+
+
+def without_lost_ids(jobs: Mapping[JobKey, Job], boot_time_secs: int | None) -> Mapping[JobKey, Job]:
+    """Return the jobs, those that began before the node's boot (epoch seconds; None: unknown) without ids.
+
+    Their processes are gone: the ids that a record still names, such as a file that a crash has left, are
+    those of others now.
+    """
+    before = (boot_time_secs or 0) - CLOCK_SKEW_SECS
+    lost = {
+        key: replace(job, processes=frozenset(), sessions=frozenset())
+        for key, job in jobs.items()
+        if (job.processes or job.sessions) and job.start_secs is not None and job.start_secs < before
+    }
+    return {**jobs, **lost} if lost else jobs
 
 
 class _Number:
