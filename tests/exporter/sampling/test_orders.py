@@ -60,7 +60,7 @@ class Group:
 
 
 INODES = itertools.count(1)
-NODE = NodeReading(NodeSample(), NodeSigns(), (), None, None)
+NODE = NodeReading(NodeSample(), NodeSigns(), {}, None, None)
 
 
 class Jobs(dict):
