@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.records.model import Job
+from jobfeatures.records.model import Job, Limit
 from jobfeatures.records.nodelist import is_same_host
 from jobfeatures.records.quantities import parse_count
 from jobfeatures.system.clock import Clock
@@ -20,6 +20,7 @@ T = TypeVar("T")
 Note = Callable[[Rejected], None]
 
 MAX_EPOCH_SECS = 2**40  # year 36812: after any job, before milliseconds that are taken for seconds
+RAN_LATE_SECS = 600  # servers know minutes late for how long a job has run, and clocks differ
 _RANGE = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12})(?::([1-9][0-9]{0,9}))?)?\Z")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z")
 
@@ -75,6 +76,21 @@ class Texts:
     def reject(self, error: ParseError, name: str, text: str) -> None:
         """Report to `note` that the text of `name` is malformed, and why."""
         self._note(Rejected(self._source, error.reason + self._about, error.line, name, text))
+
+
+def limit_end_of_resumed(
+    start_secs: int | None, wall_secs: Limit, ran_secs: int | None, *, now_secs: float
+) -> int | None:
+    """Return when the wall limit ends a running job that was suspended (epoch); None if it never was.
+
+    Suspended time does not count, and follows from the time for which the job ran (`ran_secs`). The result
+    may be too early by `RAN_LATE_SECS`, as servers learn late how long a job has run. `now_secs` is when the
+    server answered.
+    """
+    if start_secs is None or ran_secs is None or not isinstance(wall_secs, int):
+        return None
+    suspended = int(now_secs) - start_secs - ran_secs - RAN_LATE_SECS
+    return start_secs + wall_secs + suspended if suspended > 0 else None
 
 
 def is_installed(command: str, *paths: str, variable: str = "") -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
-from jobfeatures.batch.basics import share_of
+from jobfeatures.batch.basics import limit_end_of_resumed, share_of
 from jobfeatures.batch.keyedrecord import KeyedRecord, RecordKey, key, key_within
 from jobfeatures.batch.lsf.answers import Record
 from jobfeatures.batch.lsf.basics import NAME, NOTHING, make_id, parse_hosts, split_id
@@ -22,6 +22,7 @@ from jobfeatures.records.quantities import parse_count
 
 BJOBS = "bjobs"
 _GPU_HOST = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,254}):([0-9:/,]{1,4096})\Z")
+_RUN_TIME = re.compile(r"([0-9]{1,12}) second")
 _GPU = re.compile(r"[0-9]{1,6}(?::[0-9]{1,6}/[0-9]{1,6})?\Z")  # or card:GPU instance/compute instance
 
 
@@ -47,6 +48,11 @@ def _parse_time(job: PlainJob, text: str) -> int | None:
 
 def _parse_start(job: PlainJob, text: str) -> int | None:
     return None if job.state is JobState.PENDING else _parse_time(job, text)
+
+
+def _parse_run_time(text: str) -> int | None:
+    match = _RUN_TIME.match(text)
+    return None if match is None else int(match[1])
 
 
 def _parse_end(job: PlainJob, text: str) -> int | None:
@@ -89,6 +95,7 @@ class DetailedJob(PlainJob):
 
     name = key(str, "JOB_NAME")
     account = key(str, "PROJ_NAME")
+    used_secs = key(_parse_run_time, "RUN_TIME")  # in state RUN alone, as the run limit counts
     local_gpus = key_within(lambda job, text: parse_gpus(text, job.context.node_name), "GPU_ALLOC")
 
 
@@ -128,7 +135,8 @@ def parse_job(record: Record, context: QueryContext, job_key: JobKey | None = No
     Sample: ``{"JOBID":"7", "JOBINDEX":"0", "STAT":"RUN", "USER":"alice", "QUEUE":"normal",
     "EXEC_HOST":"4*n1:2*n2", "ALLOC_SLOT":"4*n1:2*n2", "NREQ_SLOT":"6", "SUBMIT_TIME":"Nov 21 12:30",
     "START_TIME":"Nov 21 12:31", "FINISH_TIME":"Nov 22 12:31 L", "RUNTIMELIMIT":"1440.0/n1", "MEMLIMIT":"8
-    Gbytes", "EXIT_REASON":"-", "JOB_NAME":"ok", "PROJ_NAME":"physics"}``
+    Gbytes", "EXIT_REASON":"-", "JOB_NAME":"ok", "PROJ_NAME":"physics", "RUN_TIME":"90
+    second(s)"}``
 
     Slots count as CPUs. `job_key` is the job's key if known. FINISH_TIME is an estimate until the end. If a
     limit is missing, the queue's may apply.
@@ -142,6 +150,8 @@ def parse_job(record: Record, context: QueryContext, job_key: JobKey | None = No
     if share is None and context.asked_by_host and len(slots) == 1:
         share = total
     rules, gpus = context.rules, found.local_gpus or ()
+    wall = rules.wall_limit(found.run_limit, found.partition)
+    resumed = limit_end_of_resumed(found.start_secs, wall, found.used_secs, now_secs=context.now_secs)
     return Job(
         key=job_key,
         **found.fields(Job),
@@ -149,8 +159,10 @@ def parse_job(record: Record, context: QueryContext, job_key: JobKey | None = No
         total_cpus=total if total is not None else found.requested_slots,
         total_nodes=len(slots) or None,
         allocated_cpus=share,
+        limit_end_secs=resumed if found.state is JobState.RUNNING else None,
+        ran_secs=found.used_secs if found.state is JobState.SUSPENDED else None,
         limits=Limits(
-            wall_secs=rules.wall_limit(found.run_limit, found.partition),
+            wall_secs=wall,
             cpu_secs=rules.cpu_limit(found.partition),
             memory_bytes=found.memory_bytes,
         ),

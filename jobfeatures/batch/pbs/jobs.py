@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from jobfeatures.batch.basics import Note, parse_epoch
+from jobfeatures.batch.basics import Note, limit_end_of_resumed, parse_epoch
 from jobfeatures.batch.keyedrecord import KeyedRecord, key
 from jobfeatures.batch.pbs.records import Record
 from jobfeatures.batch.pbs.taskrequests import count_asked
@@ -50,7 +50,6 @@ _EXITS = {
     },
     "torque": {-10: JobState.OUT_OF_MEMORY, -11: JobState.TIMEOUT, -12: JobState.TIMEOUT},
 }
-USED_LATE_SECS = 600  # the server knows a job's used walltime minutes late, and clocks differ
 _REASONS = {"H": "JobHeld", "W": "BeginTime", "T": "Transit"}  # comments are free text, and not used
 # Reference Guide, "Job Substates": 91 terminated by request, 93 failed, 94 moved to another server.
 SUBSTATES = {"91": JobState.CANCELLED, "93": JobState.FAILED, "94": JobState.CANCELLED}
@@ -225,18 +224,6 @@ class QstatJob(PbsRecord):
             return JobState.UNKNOWN
         return state_of_exit(batch_system, self.exit_status, self.substate)
 
-    def limit_end_secs(self, now_secs: float) -> int | None:
-        """Return when the wall limit ends a running job that was suspended (epoch); None if it never was.
-
-        Suspended time does not count. The result may be too early by `USED_LATE_SECS`, as the server learns
-        late how long a job has run.
-        """
-        start, wall, used = self.start_secs, self.wall_limit_secs, self.used_secs
-        if self.state_of_letter is not JobState.RUNNING or start is None or wall is None or used is None:
-            return None
-        suspended = int(now_secs) - start - used - USED_LATE_SECS
-        return start + wall + suspended if suspended > 0 else None
-
 
 def make_job(
     record: Record,
@@ -274,7 +261,11 @@ def make_job(
         nodes=tuple(shares),
         total_cpus=cpus or (None if started else requested),
         allocated_cpus=mine.cpus or None,
-        limit_end_secs=found.limit_end_secs(now_secs),
+        limit_end_secs=(
+            limit_end_of_resumed(found.start_secs, wall, found.used_secs, now_secs=now_secs)
+            if state is JobState.RUNNING
+            else None
+        ),
         ran_secs=found.used_secs if state is JobState.SUSPENDED else None,
         limits=Limits(
             wall_secs=wall,

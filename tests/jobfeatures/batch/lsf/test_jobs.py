@@ -198,3 +198,28 @@ def test_any_record_is_a_job_or_a_parse_error(record: dict[str, str]) -> None:
         parse_job({**RECORD, **record}, CONTEXT)
     except ParseError:
         return
+
+
+@pytest.mark.parametrize(
+    ("stat", "run_time", "left"),
+    [
+        ("USUSP", "3600 second(s)", 7200),
+        ("SSUSP", "3600 second(s)", 7200),
+        ("RUN", "3600 second(s)", 7200 - 600),  # ten hours after its start: the night counts not
+        ("RUN", "35900 second(s)", 10800 - 36000),
+        ("RUN", "-", 10800 - 36000),
+        ("USUSP", "", 10800 - 36000),
+    ],
+)
+def test_time_for_which_a_job_was_suspended_is_not_of_its_run_limit(
+    stat: str, run_time: str, left: int
+) -> None:
+    """Jobs are killed that "are in the RUN state for longer" than RUNLIMIT, says lsb.queues(5)."""
+    record = {
+        "JOBID": "7", "JOBINDEX": "0", "STAT": stat, "USER": "alice", "QUEUE": "none",
+        "START_TIME": "Nov 21 03:00", "RUNTIMELIMIT": "180.0/n1", "RUN_TIME": run_time,
+    }  # fmt: skip
+    found = parse_job(record, CONTEXT)
+    end_secs = found.end_limit_at(CONTEXT.now_secs)
+    assert end_secs is not None
+    assert end_secs - CONTEXT.now_secs == left
