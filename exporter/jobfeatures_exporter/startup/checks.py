@@ -99,7 +99,8 @@ def check_features_root(config: ExporterConfig) -> None:
     except OSError as error:
         raise ConfigurationError(KEY, f"cannot read {root}: {error.strerror}; {INSTEAD}") from None
     if not stat.S_ISDIR(found.st_mode):
-        raise ConfigurationError(KEY, f"{root} is not a folder")
+        what = f"a link; name {os.path.realpath(root)}" if os.path.islink(root) else "not a folder"
+        raise ConfigurationError(KEY, f"{root} is {what}")
     if found.st_uid not in {0, os.geteuid()}:
         raise ConfigurationError(
             KEY, f"{root} belongs to uid {found.st_uid}, who could change what jobs read; chown root {root}"

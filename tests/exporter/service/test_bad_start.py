@@ -29,6 +29,7 @@ def site(tmp_path):
     (tmp_path / "table.toml").write_text("[partition.long]\ngrace = 7200\n")
     (tmp_path / "hostile.toml").write_text('[web]\n"\\u001b[31m\\nred" = 1\n')
     (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
     (tmp_path / "file").write_text("x")
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
@@ -88,6 +89,7 @@ SETTINGS = [
     ("--features.form http", ["features.form", "features.listen_address is set"]),
     ("--features.root D/no/root", ["features.root", "there is no folder D/no"]),
     ("--features.root D/file", ["features.root", "D/file is not a folder"]),
+    ("--features.root D/link", ["features.root", "D/link is a link; name D/folder"]),
     ("--features.root D/open", ["features.root", "chmod go-w D/open"]),
     ("--sonar.listen 0.0.0.0:0", ["sonar.listen", "set sonar.users_file"]),
     ("--web.config.file D/missing.yml", ["web.config_file", "D/missing.yml"]),
