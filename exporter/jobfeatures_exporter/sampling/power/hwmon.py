@@ -7,6 +7,7 @@ power sensors are those of a card, a disk or a rail, so the name of the board's 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ def find_sensors(sysfs: str) -> list[Sensor]:
     top, read = f"{sysfs}/class/hwmon", Sysfs(Unreadable())  # unreadable ones are ignored
     found: list[Sensor] = []
     for chip in list(filter(_CHIP.match, read.names(top)))[:MOST_CHIPS]:
-        folder = f"{top}/{chip}"
+        folder = os.path.realpath(f"{top}/{chip}")  # below its device: numbers are given again
         name = read.text(f"{folder}/name")
         files = [match for each in read.names(folder) if (match := _FILE.match(each))]
         paths = {match[1]: f"{folder}/{match[0]}" for match in reversed(files)}

@@ -1,5 +1,7 @@
 """The board's sensor below a constructed /sys: no machine of ours has one."""
 
+import shutil
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,6 +100,31 @@ def test_a_sensor_that_moved_at_a_reload_of_its_driver_is_found_again(chip, read
     chip(4, "power_meter", power1_average=2_000_000)
     reader.read_once()
     assert reader.watts == 2
+
+
+def test_the_number_of_a_sensor_that_has_gone_is_another_chips(tmp_path, reader):
+    """Below /sys/class/hwmon are links to the devices' folders. A card took the number of the board's meter."""
+    classes = tmp_path / "sys/class/hwmon"
+    classes.mkdir(parents=True)
+
+    def plug(device, number, name, watts):
+        folder = tmp_path / f"sys/devices/{device}/hwmon/hwmon{number}"
+        folder.mkdir(parents=True)
+        (folder / "name").write_text(f"{name}\n")
+        (folder / "power1_average").write_text(f"{watts}000000\n")
+        (classes / f"hwmon{number}").symlink_to(folder)
+
+    plug("ACPI000D:00", 3, "power_meter", 500)
+    reader.read_once()
+    assert reader.watts == 500
+    shutil.rmtree(tmp_path / "sys/devices/ACPI000D:00")
+    (classes / "hwmon3").unlink()
+    plug("0000:03:00.0", 3, "amdgpu", 90)
+    plug("ACPI000D:01", 4, "power_meter", 510)
+    reader.read_once()
+    assert reader.watts is None
+    reader.read_once()
+    assert reader.watts == 510
 
 
 @pytest.mark.parametrize(
