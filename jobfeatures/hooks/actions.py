@@ -205,7 +205,7 @@ def remove_of_own_cluster(tree: FeatureTree, key: JobKey, environ: Mapping[str, 
 def is_of_another_cluster(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
     """Return whether the job published here with this id is one of another cluster than `cluster`.
 
-    If it is not, the note that it was refused is removed.
+    If it belongs to `cluster`, the mark that its features were refused is removed.
     """
     if not cluster:
         return False

@@ -71,7 +71,7 @@ def blaming(name: str, lines: Iterator[str]) -> Iterator[str]:
 
 @contextmanager
 def replacing(name: str) -> Iterator[str]:
-    """Replace a file after the `with` block, unless it fails; yield a temporary file's name to write to."""
+    """Replace a file once the `with` block succeeds; yield the name of a temporary file to write to."""
     try:
         is_plain = name != "-" and stat.S_ISREG(os.stat(name).st_mode)
     except OSError:

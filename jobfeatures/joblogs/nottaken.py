@@ -30,22 +30,22 @@ class TrackingDict(dict[str, V]):
         return super().get(name, default)
 
     def left(self) -> Iterator[str]:
-        """Yield the names of values that were never looked up although `says_something` is true of them."""
+        """Yield the names of values that hold information (`holds_information`) but were never looked up."""
         return (
             getattr(name, "written", name)
             for name, value in self.items()
-            if name not in self.names and says_something(value)
+            if name not in self.names and holds_information(value)
         )
 
 
-def says_something(value: Any) -> bool:
+def holds_information(value: Any) -> bool:
     """Return whether a value, or one within it, is not empty, zero, −1 or one of the words in NOTHING."""
     if isinstance(value, dict):
         if value.get("set") is False:
             return value.get("infinite") is True
-        return any(map(says_something, value.values()))
+        return any(map(holds_information, value.values()))
     if isinstance(value, list):
-        return any(map(says_something, value))
+        return any(map(holds_information, value))
     if isinstance(value, str):
         return value not in NOTHING and value.strip("0.") != ""
     return bool(value) and value != -1

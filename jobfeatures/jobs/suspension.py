@@ -65,8 +65,8 @@ class Freezes:
     def apply(self, known: JobObservation, *, ahead_secs: float) -> Job:
         """Return the reported job, with its state and limit corrected by its control group.
 
-        `ahead_secs` is the batch system's clock minus this node's. Where suspended time does not count, a
-        suspended job gets `ran_secs`, a resumed one a later `limit_end_secs`.
+        `ahead_secs` is the batch system's clock minus this node's. Where suspended time does not count
+        against the wall limit, a suspended job gets `ran_secs`, a resumed one a later `limit_end_secs`.
         """
         last = self._latest.get(known.job.key)
         if last is None or known.job.state not in _LIVING:

@@ -53,9 +53,9 @@ class Moment(NamedTuple):
     told_secs: float
 
     def ordered(self, before: Moment, now: float) -> tuple[float, float]:
-        """Return this time and that of the document known `before`, by which the later one is found.
+        """Return this time and `before`, that of an earlier document, in a form that shows which is later.
 
-        While the sender's clock is ahead of ours, both are by that clock: documents may arrive again.
+        While the sender's clock is ahead of ours, both are by the sender's clock.
         """
         if self.told_secs > now:
             return self.told_secs, before.told_secs

@@ -187,8 +187,8 @@ def _with_queue(record: JobRecord, table: JobTable) -> JobRecord:
 def cluster_document(origin: Origin, cluster: Cluster) -> Document:
     """Return the envelope (Sonar's outer object) of partitions and node states.
 
-    Nodes in the same states are compressed ranges. Raises ParseError for an invalid node name. Source:
-    NEW-FORMAT.md, "ClusterEnvelope".
+    Nodes in the same states are grouped as compressed ranges. Raises ParseError for an invalid node name.
+    Source: NEW-FORMAT.md, "ClusterEnvelope".
     """
     nodes_by_states = grouped(
         (tuple(unicode_text(state).upper() for state in node.states), node.name) for node in cluster.nodes

@@ -77,9 +77,9 @@ def _is_container(path: str) -> bool:
 class GroupReader:
     """Reads the control groups of processes, as paths from the hierarchy's root.
 
-    Of several daemons, the one with `node_name` in its group or arguments counts. `named` are the groups in
-    batch.cgroup_parents. `of_system` concludes that jobs get no groups only for a daemon on the host, or in a
-    container in `named`.
+    If several daemons of a batch system run here, the one with `node_name` in its control group or arguments
+    counts. `named` are the groups in the setting batch.cgroup_parents. That jobs get no groups is concluded
+    only from a daemon on the host itself, or in a container in `named`.
     """
 
     def __init__(self, procfs: str, cgroup: str, node_name: str = "", named: Collection[str] = ()) -> None:

@@ -18,7 +18,7 @@ from jobfeatures.batch.lsf.basics import NAME, parse_host_slots
 from jobfeatures.batch.lsf.values import ENDS_BY_NUMBER
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
-from jobfeatures.joblogs.nottaken import says_something
+from jobfeatures.joblogs.nottaken import holds_information
 from jobfeatures.records.model import JobState
 
 KIB: Final = 1024
@@ -120,7 +120,7 @@ class _Fields:
     def skip(self, names: str, times: int = 1) -> None:
         """Skip the fields with these names, the whole `times` times."""
         for each in names.split(" ") * times:
-            if says_something(self._take(each)[0].removeprefix("-1")):
+            if holds_information(self._take(each)[0].removeprefix("-1")):
                 self.passed_over.append(each)
 
     def count(self, name: str) -> int:

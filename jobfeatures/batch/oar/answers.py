@@ -169,7 +169,7 @@ def reason_of(job: Values) -> str | None:
 
 
 def state_of(job: Values) -> tuple[JobState, str | None]:
-    """Return a job's state and None; or UNKNOWN and OAR's own word, if that word is not enough.
+    """Return a job's state and None; or UNKNOWN and OAR's own word, if the state does not follow from it.
 
     The job's ``events`` say why a job is in Error.
     """

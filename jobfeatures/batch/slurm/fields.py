@@ -58,7 +58,10 @@ def split_open(
 
 
 def reason_word(text: str) -> str:
-    """Return why a job is pending, in one word as in Slurm's JSON; a sentence of squeue: ``Resources``."""
+    """Return why a job is pending, in one word such as Slurm's JSON has.
+
+    squeue's only sentence, "Nodes required for job are DOWN, DRAINED or reserved …", becomes ``Resources``.
+    """
     sentence = "Nodes required for job are DOWN, DRAINED or reserved"
     return "Resources" if text.replace("_", " ").startswith(sentence) else text
 

@@ -1,8 +1,8 @@
 """Finds the jobs of which a step runs on this node, from slurmd's folder, without a query to slurmctld.
 
 Each slurmstepd listens on a socket in SlurmdSpoolDir, such as ``n1_154.4294967291``, which is removed soon
-after the step's end. A folder in an unknown container does not prove that no other jobs run. Source:
-stepd_api.c of Slurm 20.11 to 26.05.
+after the step's end. If slurmd runs in a container that no setting names, its folder does not prove that no
+other jobs run. Source: stepd_api.c of Slurm 20.11 to 26.05.
 """
 
 from __future__ import annotations

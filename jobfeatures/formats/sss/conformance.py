@@ -34,7 +34,7 @@ def check_conformance(job: SssJob) -> None:
     for group in groups:
         _check_ids("Task", [each for each in group.tasks if isinstance(each, Scope)])
         if group.line and not (
-            group.says_anything or group.tasks or group.task_defaults or group.environment
+            group.has_properties or group.tasks or group.task_defaults or group.environment
         ):
             raise _error(group, "must have properties", "TaskGroup")
     for scope in job.scopes():

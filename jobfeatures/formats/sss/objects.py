@@ -108,7 +108,7 @@ class Scope:
         return found.value if found is not None and isinstance(found.value, kind) else None
 
     @property
-    def says_anything(self) -> bool:
+    def has_properties(self) -> bool:
         """Return whether the job, task group or task has any properties."""
         return bool(self.properties or self.requested or self.delivered)
 

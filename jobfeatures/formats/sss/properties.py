@@ -238,9 +238,9 @@ def _is_implicit(job: SssJob) -> bool:
     group = job.task_groups[0] if len(job.task_groups) == 1 else None
     return (
         isinstance(group, SssTaskGroup)
-        and not group.says_anything
+        and not group.has_properties
         and len(group.tasks) == 1
-        and (isinstance(group.tasks[0], SssTask) and not group.tasks[0].says_anything)
+        and (isinstance(group.tasks[0], SssTask) and not group.tasks[0].has_properties)
     )
 
 

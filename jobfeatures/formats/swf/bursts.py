@@ -13,7 +13,7 @@ from jobfeatures.formats.swf.fields import COMPLETED, FAILED, LAST_COMPLETED, PA
 from jobfeatures.formats.swf.header import Preemption
 
 
-class Joined(NamedTuple):
+class JoinedJob(NamedTuple):
     """A job as a whole, from `lines` lines of a log; the parts of a swapped-out job's run are in `parts`."""
 
     job: SwfJob
@@ -38,7 +38,7 @@ class Joined(NamedTuple):
         return None if ran_secs is None else ran_secs + self.swapped_secs
 
 
-def join_bursts(jobs: Iterable[SwfJob], preemption: Preemption | None) -> Iterator[Joined]:
+def join_bursts(jobs: Iterable[SwfJob], preemption: Preemption | None) -> Iterator[JoinedJob]:
     """Join consecutive lines of the same job, and yield one item per job.
 
     A summary line, if there is one, comes first. Without it, run and CPU times of the parts are added, memory
@@ -46,7 +46,7 @@ def join_bursts(jobs: Iterable[SwfJob], preemption: Preemption | None) -> Iterat
     """
     if preemption not in {Preemption.YES, Preemption.DOUBLE}:
         for job in jobs:
-            yield Joined(job)
+            yield JoinedJob(job)
         return
     summary: SwfJob | None = None
     parts: list[SwfJob] = []
@@ -65,8 +65,8 @@ def join_bursts(jobs: Iterable[SwfJob], preemption: Preemption | None) -> Iterat
         yield _join(summary, parts)
 
 
-def _join(summary: SwfJob | None, parts: list[SwfJob]) -> Joined:
-    return Joined(summary or _sum_up(parts), tuple(parts), len(parts) + (summary is not None))
+def _join(summary: SwfJob | None, parts: list[SwfJob]) -> JoinedJob:
+    return JoinedJob(summary or _sum_up(parts), tuple(parts), len(parts) + (summary is not None))
 
 
 def _is_over(parts: list[SwfJob]) -> bool:

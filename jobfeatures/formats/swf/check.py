@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, Literal, NamedTuple, get_args
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.swf.bursts import Joined, join_bursts
+from jobfeatures.formats.swf.bursts import JoinedJob, join_bursts
 from jobfeatures.formats.swf.endtimes import EndTimes
 from jobfeatures.formats.swf.fields import (
     COMPLETED,
@@ -250,7 +250,7 @@ def _close_group(seen: _Seen, limits: _Limits) -> Iterator[SwfFault]:
     seen.group.clear()
 
 
-def _check_parts(joined: Joined, first: int, last: int, limits: _Limits) -> Iterator[SwfFault]:
+def _check_parts(joined: JoinedJob, first: int, last: int, limits: _Limits) -> Iterator[SwfFault]:
     job, parts = joined.job, joined.parts
     status = parts[-1].status
     if status == CONTINUED:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.swf.bursts import Joined, join_bursts
+from jobfeatures.formats.swf.bursts import JoinedJob, join_bursts
 from jobfeatures.formats.swf.fields import CANCELLED, COMPLETED, FAILED, UNKNOWN, Meaning, Number, SwfJob
 from jobfeatures.formats.swf.header import Header, Preemption
 from jobfeatures.formats.swf.lines import SwfReader
@@ -141,7 +141,9 @@ def _by_number(header: Header, label: str) -> dict[int, str]:
     return {number: name for number, name in found.items() if name}
 
 
-def make_record(joined: Joined, start_secs: int, names: Names, meaning: Meaning | None = None) -> JobRecord:
+def make_record(
+    joined: JoinedJob, start_secs: int, names: Names, meaning: Meaning | None = None
+) -> JobRecord:
     """Convert a job of SWF to a record; `start_secs` is the log's time zero in epoch seconds.
 
     `names` are those that the log's header gives to users, groups and so on.

@@ -190,14 +190,14 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Return whether to keep the connection, half closed: requests on it are still to be answered."""
-        if self._listener.tls is not None or not self.is_owed:
+        if self._listener.tls is not None or not self.awaits_answer:
             return False
         self._is_half_closed = True
         self._end_once_answered(0)
         return not self.transport.is_closing()
 
     @property
-    def is_owed(self) -> bool:
+    def awaits_answer(self) -> bool:
         """Return whether the client waits for an answer, or has not sent its first request yet."""
         return self._is_silent or self.head_since is not None or self._has_body is not None
 

@@ -64,7 +64,7 @@ class OpenConnection(Protocol):
     head_since: float | None  # loop time of the first byte of an incomplete request head
 
     @property
-    def is_owed(self) -> bool:
+    def awaits_answer(self) -> bool:
         """Return whether the client waits for an answer, or has not sent its first request yet."""
 
 
@@ -129,7 +129,7 @@ class ConnectionTable:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await asyncio.sleep(END_LOOK_SECS)  # until connections accepted just now are registered
-                while any(one.is_owed or to.get_write_buffer_size() for one, to in self._open.items()):
+                while any(one.awaits_answer or to.get_write_buffer_size() for one, to in self._open.items()):
                     await asyncio.sleep(END_LOOK_SECS)
 
     def end_all(self) -> None:

@@ -42,7 +42,7 @@ class Freezing:
         self._is_frozen = False  # as last read
         self._gap = self._to_skip = 0  # readings, while the job has no group in this hierarchy
         if self._top and not steps:
-            self._one = files.file(f"{self._top}/{self._file}", parse_cold)
+            self._one = files.file(f"{self._top}/{self._file}", parse_freezer_state)
 
     def read(self) -> bool:
         """Return whether all groups of the job that have processes are frozen now; False if unknown."""
@@ -61,7 +61,7 @@ class Freezing:
         if state is None and groups:
             if self._one is not NO_FILE:
                 self._files.forget(os.path.dirname(self._one.path))
-            self._one = self._files.file(f"{groups[0]}/{self._file}", parse_cold)
+            self._one = self._files.file(f"{groups[0]}/{self._file}", parse_freezer_state)
             if self._one.known() is FreezerState.RUNS:
                 return False
         all_say = {self._read(f"{group}/{self._file}") for group in groups}
@@ -85,10 +85,10 @@ class Freezing:
 
     def _read(self, path: str) -> FreezerState | None:
         text = self._unreadable.tried("job_frozen", read_text, path)
-        return None if text is None else parse_cold(text)
+        return None if text is None else parse_freezer_state(text)
 
 
-def parse_cold(text: str) -> FreezerState:
+def parse_freezer_state(text: str) -> FreezerState:
     """Return a control group's state, from ``freezer.state`` (v1) or ``cgroup.events`` (v2).
 
     v1: ``FROZEN`` or another word. v2: lines like ``populated 1`` and (Linux 5.2) ``frozen 1``.

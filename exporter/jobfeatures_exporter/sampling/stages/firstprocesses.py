@@ -38,7 +38,7 @@ class FirstProcesses:
         self._read: Mapping[JobKey, Sequence[ProcessSample]] = {}  # the job's processes when these were found
 
     def find(self, listed: ListedGroups, read: ProcessesRead, found: Attributed) -> Awaited | None:
-        """Return the processes whose end to wait for from now on; None: those that the last call returned."""
+        """Return the processes whose end to wait for from now on; None: the same as at the last call."""
         self._samples += 1
         if not (read.are_all or found.members or listed.groups.have_changed):
             return None

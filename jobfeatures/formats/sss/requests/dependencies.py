@@ -27,7 +27,7 @@ class Dependency:
     code: int | None = None
 
     def is_met(self, *, has_ended: bool, exit_code: int | None) -> bool | None:
-        """Return whether the other job's outcome lets this job start; None if its exit code must be known."""
+        """Return whether the other job's outcome lets this job start; None if its exit code is unknown."""
         if not has_ended:
             return False
         if self.condition == "OnExit" and self.code is None:

@@ -5,7 +5,7 @@ import pytest
 
 from jobfeatures_exporter.sampling.groups import freezing
 from jobfeatures_exporter.sampling.groups.cgroup import JobCgroup
-from jobfeatures_exporter.sampling.groups.freezing import FreezerState, parse_cold
+from jobfeatures_exporter.sampling.groups.freezing import FreezerState, parse_freezer_state
 from tests.exporter.sampling.groups.made import listed
 
 SLURM_V1, SLURM_V2 = "slurm_n1/uid_6001/job_2", "job_2"
@@ -167,7 +167,7 @@ def test_another_step_stands_for_the_job_when_the_first_has_gone(node, freeze, g
     ],
 )
 def test_what_a_group_says(text, said):
-    assert parse_cold(text) is said
+    assert parse_freezer_state(text) is said
 
 
 def test_a_sleeping_job_that_is_frozen_is_noticed_although_nothing_of_it_has_moved(node, freeze, make):

@@ -1,6 +1,6 @@
 """The example logs are constructed: none of the public ones has such lines."""
 
-from jobfeatures.formats.swf.bursts import Joined, join_bursts
+from jobfeatures.formats.swf.bursts import JoinedJob, join_bursts
 from jobfeatures.formats.swf.fields import SwfJob
 from jobfeatures.formats.swf.header import Preemption
 
@@ -26,7 +26,7 @@ OTHER = job(2, 0, submit=200)
 
 def test_a_summary_and_its_parts_are_one_job():
     found = list(join_bursts([WHOLE, *PARTS, OTHER], Preemption.DOUBLE))
-    assert found == [Joined(WHOLE, PARTS, lines=4), Joined(OTHER)]
+    assert found == [JoinedJob(WHOLE, PARTS, lines=4), JoinedJob(OTHER)]
     assert (found[0].start_secs, found[0].swapped_secs, found[0].end_secs) == (105, 57, 105 + 30 + 57)
 
 
@@ -56,7 +56,7 @@ def test_parts_of_neighbours_are_kept_apart():
 
 def test_without_preemption_a_status_is_an_exit_code():
     for preemption in (None, Preemption.NO, Preemption.TIME_SLICING):
-        assert list(join_bursts(PARTS, preemption)) == [Joined(part) for part in PARTS]
+        assert list(join_bursts(PARTS, preemption)) == [JoinedJob(part) for part in PARTS]
 
 
 def test_jobs_that_ran_in_one_go_stay_as_they_are():

@@ -308,7 +308,7 @@ async def test_who_says_nothing_keeps_a_listener_for_a_moment_only(serve, monkey
 
 async def test_a_listener_without_connections_looks_at_none(monkeypatch):
     class Client:
-        head_since, answered_at, is_owed = None, 0.0, False
+        head_since, answered_at, awaits_answer = None, 0.0, False
 
     class Transport(asyncio.Transport):
         def get_write_buffer_size(self):

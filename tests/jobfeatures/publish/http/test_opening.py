@@ -22,7 +22,7 @@ LIMIT, MANY = 8, 20 * AT_ONCE
 class Silent(asyncio.Protocol):
     """A connection on which nothing is said."""
 
-    is_owed = False
+    awaits_answer = False
 
     def __init__(self, table):
         self.table, self.head_since, self.answered_at = table, None, 0.0
@@ -37,7 +37,7 @@ class Silent(asyncio.Protocol):
 class Echo(Silent):
     """A connection on which what is said is repeated, once."""
 
-    is_owed = True
+    awaits_answer = True
 
     def connection_made(self, transport):
         super().connection_made(transport)
