@@ -69,7 +69,7 @@ def _with_share(values: Mapping[str, str], node_name: str | None) -> Job:
 def queue_environment(separator: str) -> dict[str, str]:
     """Return the environment for squeue, which sets the fields and their `separator`.
 
-    It also has lists of array tasks printed in full, so that tasks can be counted.
+    It also makes squeue print lists of array tasks in full, so that tasks can be counted.
     """
     return {**ENVIRONMENT, "SLURM_BITSTR_LEN": "0", "SQUEUE_FORMAT2": queue_format(separator)}
 

@@ -73,5 +73,7 @@ def make(config: PowerSettings, _sysfs: str) -> Callable[[], float]:
     except ValueError as error:
         raise PowerError(f"power.dcmi: {error}") from None
     if not command:
-        raise PowerError("power.dcmi: no command is set")
+        raise PowerError(
+            "power.dcmi is empty: set a command, such as ipmi-dcmi --get-system-power-statistics"
+        )
     return lambda: parse_power(ask_command(command, timeout_secs=TIMEOUT_SECS, max_bytes=MAX_BYTES))
