@@ -105,9 +105,9 @@ class Features:
     def get(self, area, key):
         """Return a value of the area "machine" or "job" without its newline, None if there is none.
 
-        It is read again each time. Raises FeaturesLocationError if neither area has a location,
-        FeaturesUnreachableError (no such directory, no answer within 5 seconds, refused), FeaturesValueError
-        (more than 4096 bytes).
+        It is read again each time. An area without a location has no values. Raises FeaturesLocationError for
+        an invalid location or key name; FeaturesUnreachableError (neither area has a location, no such
+        directory, no answer within 5 seconds, refused); FeaturesValueError (more than 4096 bytes).
         """
         location = self._locations[area]
         if location is None:

@@ -135,8 +135,8 @@ _BY_LINE: Final = tuple(name for name, kind in KINDS.items() if kind.is_by_line)
 def recognise_kind(head: str, *, flag: str = "--from") -> str:
     """Return the kind of a log by its beginning, `head`. Raises KindError unless exactly one kind fits.
 
-    If the first line is damaged, at least half of all lines have to fit. The error names `flag`, which gives
-    the kind.
+    If the first line is damaged, at least half of all lines have to fit. The error suggests `flag`, by which
+    the user can give the kind.
     """
     found = [name for name, kind in KINDS.items() if kind.reader().recognise(head)]
     if len(found) == 1:

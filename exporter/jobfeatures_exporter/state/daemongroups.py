@@ -35,8 +35,8 @@ _SPECIAL = re.compile(r"[*?[]")
 def parent_of(path: str, job_id: str, above: str = "") -> str | None:
     """Return the parent of the job's control group in `path`; None if no part of the path looks like one.
 
-    Its name has a job's form, or contains the job's number below what `path` and `above`, the daemon's group,
-    have in common. Of several, the topmost counts.
+    A part looks like one by the form of its name, or if its name contains the job's number and is below what
+    `path` and `above`, the daemon's group, have in common. Of several parts, the topmost counts.
     """
     number = re.compile(rf"(?<![0-9A-Za-z]){re.escape(job_id)}(?![0-9])")
     names, shared = path.split("/"), 0

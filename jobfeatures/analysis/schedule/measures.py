@@ -142,7 +142,8 @@ def _area(since: Array, weights: Array | None, edges: Array) -> Array:
 def make_edges(first: float, last: float, count: int) -> Array:
     """Return the `count` + 1 edges of `count` equal intervals from `first` to `last`.
 
-    Equal times make intervals of one second in all; an interval is never shorter than floats can tell.
+    If both are equal, the intervals cover one second. Between very large numbers, an interval is as long as
+    the distance of neighbouring floats.
     """
     least = 1 if last <= first else 0
     return np.linspace(first, max(last, first + max(least, count * np.spacing(float(abs(first))))), count + 1)

@@ -183,9 +183,10 @@ def parse_shares_of(
 
 
 def parse_filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
-    """Parse filters such as ``queue=long,short`` or ``user!=bob`` into sets of values.
+    """Parse filters such as ``queue=long,short`` or ``user!=bob``; return the values by field.
 
-    A key is the field, and whether its values are excluded. Raises ConfigurationError for an unknown field.
+    A key of the result is a pair: the field, and whether its values are excluded. Raises ConfigurationError
+    for an unknown field.
     """
     found: dict[tuple[str, bool], set[str]] = {}
     for text in texts:
