@@ -1,8 +1,8 @@
 """The `jobfeatures` command: what hooks, administrators and jobs run.
 
-Exit status: 0 success; 1 failure, or an unknown answer (`get`, `remaining`, `show`); 2 wrong usage or
-settings; 130 interrupted. `publish` and `remove` exit with 0 unless `--strict` is given, as a failing prolog
-takes its node out of service. See docs/reference/exits.md.
+Exit status: 0 success; 1 the answer is unknown (`get`, `remaining`, `show`) or the command failed; 2 wrong
+usage or settings; 130 interrupted. docs/reference/exits.md lists them by command. `publish` and `remove`
+always exit with 0, unless `--strict` is given: a prolog that fails takes its node out of service.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser(called: str | None, *, in_haste: bool = False) -> argparse.ArgumentParser:
-    """Return the argument parser of `jobfeatures`; only the command `called` gets its own arguments.
+    """Return the argument parser of `jobfeatures`; of the commands, only `called` gets its own arguments.
 
-    `in_haste`, for a prolog, leaves out the other commands and the terminal's width.
+    With `in_haste`, the other commands are left out, and the terminal's width is not queried: that halves the
+    time that a prolog spends here.
     """
     form = functools.partial(argparse.HelpFormatter, width=80) if in_haste else argparse.HelpFormatter
     parser = Parser(

@@ -65,9 +65,10 @@ class FeaturesValueError(FeaturesError):
 class Remaining:
     """How long a job may still run.
 
-    `bases` are the seconds left until "wall_limit", "cpu_limit" or "shutdown", negative if passed. `seconds`
-    is the least, rounded down; None if no end is known. `details` explain each basis by the same keys.
-    `notes` name invalid values that were skipped.
+    `bases` are the seconds left by what ends the job: "wall_limit", "cpu_limit" or "shutdown"; negative if
+    the time has passed. `seconds` is the least of them, rounded down, or None if nothing is known to end the
+    job. `details` explain, by the same keys, how each was computed, or that there is no limit; `notes` say
+    which values were skipped because they are invalid.
     """
 
     __slots__ = ("bases", "details", "notes", "seconds")
@@ -145,8 +146,9 @@ class Features:
     def watch(self):
         """Let this node's daemon know that somebody waits for a change; to be called before each reading.
 
-        The daemon then asks the batch system about the job each minute. It sees a shared lock on
-        $JOBFEATURES, which ends with this process, or our name in HTTP requests.
+        The daemon then asks the batch system about the job each minute. It notices the watcher by a shared
+        lock on $JOBFEATURES, which ends with this process, or by our name in HTTP requests. Other providers
+        ignore both.
         """
         location, self._agent = self._locations[JOB] or "", WATCHING
         if not location.startswith("/"):
@@ -484,8 +486,11 @@ STATUS_KEYS = {
 class StatusWriter:
     """Writes this job's $JOBSTATUS, a directory or an HTTP(S) address.
 
-    Readers that lock used_CPU, by flock(2) or fcntl(2), see no incomplete update. The directory has to be on
-    a local file system, as on NFS both locks are one and conflict.
+    A reader of the directory that locks used_CPU sees no incomplete update.
+
+    The draft does not say which kind of lock it means: both flock(2) and fcntl(2)
+    locks are taken, in this order. The directory has to be on a local file system:
+    on NFS both are the same lock and conflict with each other.
     """
 
     def __init__(self, path, allocated_cpu=None, lock_timeout_secs=LOCK_TIMEOUT_SECS):
@@ -515,10 +520,10 @@ class StatusWriter:
     def update(self, **values):
         """Write these values; those of this writer's earlier updates stay, None removes one.
 
-        The first update needs used_CPU. The directory then holds exactly this writer's values. Raises
-        ValueError, with nothing written, for an invalid or contradictory set or if the server refuses it;
-        TimeoutError if others hold a lock for too long; OSError if writing fails (readers then refuse the set
-        until the next update).
+        The first update needs used_CPU. The directory then holds exactly this writer's values: a job has only
+        one writer. An invalid name or value, or a set that contradicts itself, raises ValueError before
+        anything is written, or when the server refuses it. Raises TimeoutError if others hold a lock for too
+        long, OSError if writing fails: readers of a directory then refuse the set until the next update.
         """
         self._change(values, self._known)
 
@@ -758,11 +763,13 @@ def _split_notice(text):
 def run_noticed(command, notices=(), kill_after_secs=KILL_AFTER_SECS, features=None):
     """Run a program (a list of words), give it notice of the job's end, and return its exit status.
 
-    The status is 128 + N if signal N ended it; 126 or 127 if it cannot be run. Each of `notices` is given
-    once, its seconds before the end or at once. The end is read from `features`, else from the environment.
-    Signals sent to us are passed on. After the program, the rest of its process group gets SIGTERM, and
-    `kill_after_secs` later SIGKILL. A hook runs at most as long as its notice, with $JOBFEATURES_LEFT_SECS
-    and $JOBFEATURES_PID. Call it last, in the main thread: its signal handlers stay.
+    The status is 128 + N if signal N ended it; 126 or 127 if it cannot be run, as in a shell. Each of the
+    `notices` is given once, its seconds before the end, or at once if less is left. The end is read
+    repeatedly, from `features` (None: from the places that the environment names). The program has its own
+    process group, the terminal and the standard streams; signals sent to us are passed on to it. When it has
+    ended, the rest of its group gets SIGTERM, and `kill_after_secs` later SIGKILL. A hook runs at most as
+    long as its notice, with $JOBFEATURES_LEFT_SECS and $JOBFEATURES_PID. Call it in the main thread, as the
+    last thing that a process does: its signal handlers stay.
     """
     return _Run(notices, kill_after_secs, Features.from_environment() if features is None else features).run(
         command
@@ -871,9 +878,9 @@ _ENDING_SIGNALS = ("HUP", "INT", "QUIT", "KILL", "TERM", "STOP")  # who does not
 def plan_notice(until, age, waited, every_secs, unready_secs):
     """Return whether to read the job's end anew, whether to give the notice, and the seconds to sleep.
 
-    All in seconds: the notice is due in `until` (infinity: no known end), the last reading is `age` old, a
-    reading in progress has taken `waited` (None: none). Readings begin every `every_secs`; the program is
-    ready for signals in `unready_secs`.
+    The notice is due in `until` seconds, infinity if no end is known. The last reading is `age` seconds old;
+    a reading in progress has taken `waited` seconds so far, None if there is none. Readings usually begin
+    every `every_secs`. The program is ready for signals in `unready_secs`.
     """
     every = every_secs if until > _PATIENCE_SECS else _FRESH_SECS
     begins = waited is None and age >= every

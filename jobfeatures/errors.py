@@ -177,7 +177,8 @@ def parse_each(
 ) -> Iterator[Made]:
     """Yield what `parse` makes of each record; a record for which it raises ParseError is left out.
 
-    Then `rejected` gets a `Rejected` with `source` and the record as `about` describes it.
+    For such a record, a `Rejected` is added to `rejected`. It names the `source`, and the record as `about`
+    describes it.
     """
     for record in records:
         try:

@@ -135,8 +135,8 @@ _BY_LINE: Final = tuple(name for name, kind in KINDS.items() if kind.is_by_line)
 def recognise_kind(head: str, *, flag: str = "--from") -> str:
     """Return the kind of a log by its beginning, `head`. Raises KindError unless exactly one kind fits.
 
-    If the first line is damaged, at least half of all lines have to fit. The error suggests `flag`, by which
-    the user can give the kind.
+    Where the first line tells nothing, since it is cut or damaged, at least half of all lines have to fit.
+    The error's message suggests `flag`, with which the user can give the kind.
     """
     found = [name for name, kind in KINDS.items() if kind.reader().recognise(head)]
     if len(found) == 1:
@@ -155,9 +155,10 @@ def recognise_kind(head: str, *, flag: str = "--from") -> str:
 
 
 def kind_of_name(name: str, compressions: Iterable[str]) -> str:
-    """Return the kind in which to write a file, by the ending of its name. Raises KindError.
+    """Return the kind in which to write a file, by the ending of its name.
 
-    An ending of `compressions` may follow.
+    `compressions` are endings of compressed files, which may follow. Raises KindError if no kind has that
+    ending.
     """
     plain = name
     for ending in compressions:
@@ -183,9 +184,9 @@ def read_log(
     """Yield the records of a log, and a `Rejected` for each faulty one; if `strict`, raise a ParseError.
 
     `zone` is that of times without an offset (None: this machine's). `notes` counts what was ignored or
-    repaired. With `keep_text`, records carry their source text, and the text between them is yielded.
-    `meaning` is for SWF. `folds_steps` reduces steps to what `fold_jobs` needs. Raises ParseError if the log
-    as a whole cannot be read.
+    repaired. With `keep_text`, records of kinds that support it carry their source text, and the text between
+    records is yielded too. `meaning` says how to interpret an SWF log's fields. With `folds_steps`, job steps
+    are reduced to what `fold_jobs` needs. Raises ParseError if the log as a whole cannot be read.
     """
     given: dict[str, Any] = {"zone": zone} if KINDS[kind].is_zoned else {}
     if keep_text and KINDS[kind].keeps_text:
@@ -226,9 +227,11 @@ def write_log(
 ) -> Iterator[str]:
     """Yield the lines of a log of this kind, without newlines.
 
-    `notes` counts values that it cannot hold. `header` are further comments for its header. Records of a job
-    are merged as by `fold_jobs` if the kind or the log requires it: the latest run is written, or `all_runs`.
-    `sort` sorts the jobs; `options` are specific to the kind.
+    `notes` counts values that the kind cannot hold. In kinds with a header, the comments in `header` follow
+    its first line. If the kind holds one record per job, or each record reports one change of a job, the
+    records of a job are merged as by `fold_jobs`; records that carry their source text are not. Of several
+    runs of a job, the latest is written, or all if `all_runs`. `sort` sorts the jobs; `options` are specific
+    to the kind.
     """
     rest = iter(records)
     first = next(rest, None)

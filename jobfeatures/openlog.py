@@ -15,7 +15,8 @@ from jobfeatures.logkinds import KINDS, KindError, recognise_kind
 def open_log(stream: TextIO, named: str | None, name: str = "") -> tuple[str, Iterator[str]]:
     """Return the kind and the lines of the log in `stream`; raise KindError if its kind is unclear.
 
-    `named` is the kind (None: recognised by the log's beginning, else by the ending ``.swf`` of `name`).
+    `named` is the kind, None to recognise it by the log's beginning. If that fails, a file `name` that ends
+    in ``.swf``, compressed or not, decides.
     """
     if named is not None:
         return named, blaming(name or "-", bounded_lines(stream, most=KINDS[named].longest_line))

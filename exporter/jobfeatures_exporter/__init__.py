@@ -1,5 +1,6 @@
 """Samples a node, its jobs and processes, and exports them to Prometheus.
 
-`sampling` makes records of `model`, `scrape.collectors` turns them into metric families, `families` writes
-these as text, and `web` serves the text. This package imports `jobfeatures`, never the other way round.
+`sampling` reads /proc and control groups into the records of `model`. `scrape.collectors` turns these records
+into metric families, `families` writes the families as text, and `web` serves the text over HTTP. This
+package imports `jobfeatures`, never the other way round.
 """

@@ -1,7 +1,7 @@
 """The `jobfeatures-exporter` command.
 
-Exit status: 0 success; 1 failure; 2 wrong usage or settings, before any port opens; 130 interrupted. See
-docs/reference/exits.md.
+Exit status: 0 success; 1 failure; 2 wrong usage or settings, reported before
+any port opens; 130 interrupted. docs/reference/exits.md lists them by command.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def _complain(text: str) -> None:
 def build_parser(called: str | None = None) -> argparse.ArgumentParser:
     """Return the argument parser for the command line.
 
-    Every command is listed, but only `called` gets its own arguments, to save time.
+    Every command is listed in it, but only the command `called` gets its own arguments, to save time (None:
+    no command does).
     """
     parser = Parser(
         prog="jobfeatures-exporter", description="Node exporter and job-features provider for batch clusters."

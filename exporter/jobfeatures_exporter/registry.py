@@ -35,7 +35,8 @@ ELSEWHERE = {"role": "node", "collector.process": "false"}
 class NodeCollector(Collector):
     """Collects the metrics of this node that the command `serve` shows, but not the daemon's own.
 
-    It samples in its own threads. A collection waits for a fresh sample, at most for `scrape.deadline`.
+    It runs a daemon without listeners, which samples in its own threads. A collection waits for a fresh
+    sample, at most for the setting `scrape.deadline`.
     """
 
     def __init__(self, daemon: Daemon) -> None:

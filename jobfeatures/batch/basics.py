@@ -130,7 +130,8 @@ def is_elsewhere(job: Job, known_as: str | None) -> bool:
 def parse_ranges(text: str, what: str, *, field: str) -> list[range]:
     """Return the ranges in a text such as ``1-5,9`` or ``0-100:4`` (every fourth number).
 
-    Raises ParseError if malformed, with `field` and `what` was expected, such as "tasks of an array".
+    Raises ParseError if malformed: `what` says in its message what was expected, such as "tasks of an array";
+    `field` names the field.
     """
     found: list[range] = []
     for part in text.split(","):
@@ -153,7 +154,8 @@ def count_ranges(text: str, what: str, *, field: str) -> int:
 def count_hosts(names: Iterable[str], *, file: str = "", field: str = "") -> dict[str, int]:
     """Return how often each host is named (once per slot), in order of first appearance.
 
-    `file` or `field` says in errors where the names are from. Raises ParseError for an invalid name.
+    `names` are the lines of a file or the words of a field, which `file` or `field` names in errors. Raises
+    ParseError if one is not a host name.
     """
     counts: Counter[str] = Counter()
     for line, name in enumerate(map(str.strip, names), 1):
@@ -164,9 +166,10 @@ def count_hosts(names: Iterable[str], *, file: str = "", field: str = "") -> dic
 
 
 def split_records(lines: Iterable[str], head: re.Pattern[str]) -> Iterator[tuple[str, list[str]]]:
-    """Split a command's output into records; yield the name and the lines of each.
+    """Split the lines of a command's output into records; yield the name and the lines of each.
 
-    `head` matches a record's first line, and its group 1 the name. Lines before the first record are skipped.
+    `head` matches the first line of a record, and its group 1 is the name. Lines before the first record are
+    skipped.
     """
     found: tuple[str, list[str]] | None = None
     for line in lines:
@@ -181,9 +184,10 @@ def split_records(lines: Iterable[str], head: re.Pattern[str]) -> Iterator[tuple
 
 
 def busy_state(used: int | None, total: int | None) -> str:
-    """Return a node's base state by its `used` and `total` CPUs: IDLE, MIXED or ALLOCATED.
+    """Return a node's base state: IDLE, MIXED or ALLOCATED, by how many of its CPUs are allocated.
 
-    MIXED if some are in use and `total` is None.
+    `used` is the number of allocated CPUs (None counts as 0), `total` that of all CPUs; if `total` is None, a
+    node with allocated CPUs is MIXED.
     """
     if not used:
         return "IDLE"

@@ -16,10 +16,11 @@ from jobfeatures.records.model import Alias
 class Membership:
     """The job that the path of a control group names.
 
-    `alias` is a name in place of the job's id, such as that of an HTCondor slot. `step` is the job step; None
-    for the whole job's group. `node` is the node's name, if the path has one (emulated nodes). `parent` is
-    the path above the job's group, "" if it is a usual one. `needs_confirmation`: the group counts only if
-    the batch system reports that its job runs here.
+    The path has the job's id or, in `alias`, another name, such as that of an HTCondor slot. `step` is the
+    job step, as in Slurm; None for the whole job's group. `node` is set where several emulated nodes share
+    the host, and `uid` where the path has the user. `parent` is the path above the job's group, "" if that is
+    one of the batch system's usual ones. `needs_confirmation`: the group counts only if the batch system
+    reports that its job runs here.
     """
 
     batch_system: str
@@ -43,7 +44,10 @@ class Membership:
 
     @property
     def owner(self) -> Alias | int | None:
-        """Return what distinguishes jobs with the same id: an alias that is never reused, else the uid."""
+        """Return what tells two jobs with the same id apart: an alias that is never used again, else the uid.
+
+        None if the path has neither.
+        """
         return self.uid if self.alias is None or self.is_shared else self.alias
 
 
@@ -65,7 +69,10 @@ class Layout(NamedTuple):
     directories: tuple[tuple[str, ...], ...]  # of whole jobs
 
     def is_usual_parent(self, parent: str) -> bool:
-        """Return whether `parent`, a path from the root, is one of `usual_parents`."""
+        """Return whether `parent`, a path from the root, is one of the usual parent groups of jobs.
+
+        Groups below a usual parent count as those of jobs without a further proof.
+        """
         names = parent.split("/")[1:]
         return any(
             len(shape) == len(names) and all(map(fnmatchcase, names, shape)) for shape in self.usual_parents
@@ -133,8 +140,9 @@ class BatchHierarchy(NamedTuple):
     def read(self, found: re.Match[str], parent: str = "", *, is_proven: bool = False) -> Membership:
         """Return the job in `found`, the match of a path with one of the regular expressions of a `Layout`.
 
-        `parent` is the path above, "" if it is a usual one. `is_proven`: no setting names it, but a daemon of
-        the batch system runs here; then the batch system must confirm the job.
+        `parent` is the path above, "" if it is a usual one. `is_proven`: no setting names the parent, but a
+        daemon of the batch system runs here; then the group counts only if the batch system reports the job
+        here.
         """
         values: dict[str, Any] = {name: text and unescape(text) for name, text in found.groupdict().items()}
         if "uid" in values:

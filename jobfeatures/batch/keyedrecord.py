@@ -1,7 +1,8 @@
 """Base class for records that a command prints as keys with texts, such as ``JobId=12``. Pure.
 
-Subclasses declare attributes by `key`, `key_within` or `required_key`: the keys' names, and the function that
-parses their text.
+A subclass of `KeyedRecord` declares each attribute by `key`, `key_within` or `required_key`, with the names
+of the keys in the command's output and the function that parses their text. Texts are parsed in the order of
+these declarations.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ class RecordKey(Generic[T]):
 def key(
     parse: Callable[[str], T | None], *names: str, when: Callable[[Any], bool] | None = None
 ) -> RecordKey[T | None]:
-    """Declare an attribute of a `KeyedRecord`: the first of the keys `names` that is set, parsed.
+    """Declare an attribute of a `KeyedRecord`: the first of the keys `names` that is set, parsed by `parse`.
 
-    None if none is set, or if `when` returns False; this is called with the record, once the attributes
-    declared before are set.
+    It is None if none is set. `when` gets the record, of which the attributes declared before are already
+    set: if it returns False, the attribute is None.
     """
     if when is None:
         return RecordKey(parse, *names)
@@ -77,8 +78,8 @@ def required_key(parse: Callable[[str], T], name: str) -> RecordKey[T]:
 class KeyedRecord(Texts):
     """One record that a command prints as keys with texts; subclasses declare its attributes.
 
-    `source` is the command's name, `nothing` its texts for "no value", `names` the keys in order of
-    declaration.
+    `source` is the command's name, `nothing` holds the texts that it prints for "no value", and `names` are
+    the keys of all attributes, in the order in which they are declared.
     """
 
     source: ClassVar[str]

@@ -1,6 +1,8 @@
 """Keeps the last known jobs of a server that does not answer while others do. Pure.
 
-A command that queries several servers says on standard error which did not answer.
+A command that queries several servers, or clusters, prints the jobs of those that answer, and says on
+standard error which did not. Jobs are kept only after a message that says so: another message may come with
+every answer, and jobs that have ended would be kept.
 """
 
 from __future__ import annotations
@@ -37,11 +39,12 @@ class LastJobs:
     def complete(
         self, table: JobTable, complaint: str, server_of: Callable[[JobKey], str] = lambda _: ""
     ) -> JobTable:
-        """Return `table`; if servers are silent, it is incomplete, and their last known jobs are added.
+        """Return `table`, with the last known jobs of silent servers added; it is then marked incomplete.
 
-        Servers are silent only if `complaint` (standard error) says so: those that had jobs and now have
-        none; if there are none, all known jobs missing from `table` are added. `server_of` names a job's
-        server. Jobs are kept for KEPT_SECS.
+        `complaint` is what the command wrote to standard error; only if it says that a server did not answer
+        are jobs added. A server is silent if it had jobs before and has none in `table`. If each server has
+        jobs there, the silent one is not known, so all known jobs missing from `table` are added. `server_of`
+        returns the name of a job's server. Jobs are kept for KEPT_SECS after they were last reported.
         """
         now_secs = table.taken_at_secs
         kept: dict[JobKey, Job] = {}

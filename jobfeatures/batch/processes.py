@@ -61,11 +61,12 @@ class Failures(Protocol):
 
 
 class UnnumberedGroups(NamedTuple):
-    """The control groups of one batch system whose paths have a name instead of a job id, in one sample.
+    """The control groups of one batch system whose paths have no job id but another name, in one sample.
 
-    `members` are the groups' processes, by that name; `processes` all processes of the node, by pid;
-    `in_groups` the pids in control groups of jobs. `living` are names of groups with processes, `taken` job
-    ids in other groups' paths, `jobs` the known jobs.
+    `members` are the groups' processes, by that name. `processes` are all processes of the node, by pid;
+    `in_groups` are the pids in control groups of jobs. `living` are the names of groups in which the kernel
+    counts processes. `taken` are job ids in the paths of other groups, which belong to other jobs. `jobs` are
+    the known jobs.
     """
 
     members: Mapping[str, Sequence[Process]]  # by the name in the path; may be empty
@@ -108,8 +109,8 @@ class JobProcesses(Protocol):
 class FoundJobId:
     """The result of searching for the job id of a control group; None until found.
 
-    `gap` is the present interval of the search in samples, `next_sample` the number of the sample for the
-    next. `proven`: no user could have forged the id.
+    The search is repeated at ever longer intervals: `gap` is the present interval in samples, `next_sample`
+    the number of the sample in which to search next. `proven`: no user could have forged the id.
     """
 
     job_id: str | None = None
@@ -129,7 +130,8 @@ class FoundJobId:
 def parse_uids(status: bytes) -> tuple[int, ...]:
     r"""Return real, effective, saved and file system uid in /proc/PID/status: ``Uid:\t1000\t0\t0\t0``.
 
-    Source: proc_pid_status(5). Raises ParseError if the line is missing.
+    Source: proc_pid_status(5). The first line is the name, which the process chooses, with newlines escaped.
+    Raises ParseError if the line is missing.
     """
     found = _UIDS.search(status.partition(b"\n")[2])
     if found is None:
@@ -148,9 +150,10 @@ def read_real_uid(procfs: str, pid: int) -> int:
 
 
 def is_in_container(procfs: str, pid: int) -> bool:
-    """Return whether a process is in a pid namespace below that of this /proc, as in a container.
+    """Return whether a process is in a pid namespace of its own, below that of this /proc, as in a container.
 
-    Source: NSpid of proc_pid_status(5). Raises OSError if its status file cannot be read.
+    Source: NSpid of proc_pid_status(5), which everybody may read. Raises OSError if the process's status file
+    cannot be read.
     """
     status = read_bounded(f"{procfs}/{pid}/status", MAX_STATUS_BYTES)[0]
     return _NESTED.search(status.partition(b"\n")[2]) is not None

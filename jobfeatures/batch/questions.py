@@ -21,10 +21,12 @@ MAX_DOUBT_SECS = 4.0  # a wider interval is too inaccurate to learn a clock's di
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """The last usable answer about one job; `job` is None if it is unknown, or on other nodes only.
+    """The last usable answer about one job.
 
-    `reported_secs` (epoch) is the time of that query. `asked_secs` is that of the latest query, usable or
-    not, `full_secs` that of the last answer with all details (both monotonic).
+    `job` is None if the controller does not know the job, or it is on other nodes only. `reported_secs`
+    (epoch) is the time just before the query that gave this answer. `asked_secs` is the time of the latest
+    query, even if its answer was unusable, and `full_secs` that of the last answer with all details (both
+    monotonic).
     """
 
     job: Job | None
@@ -44,11 +46,15 @@ def compute_questions(
 ) -> tuple[str, ...]:
     """Return the ids of the jobs to query now: first those never queried, then those queried longest ago.
 
-    `known` are the last answers; `seen` are ids of jobs with processes here, `claimed` with a published
-    directory or an empty control group, `waited_for` with a program that waits for their end. A job is
-    queried again after `refresh_secs`, or a minute if it is `waited_for` or near its limit. Jobs that are
-    known but not seen, or seen though finished or pending, are queried at every poll. Time: `now_secs`
-    (monotonic), `at_secs` (epoch).
+    `known` are the last answers; `seen` are the ids of jobs with processes here, `claimed` those of jobs with
+    a published directory or an empty control group. `waited_for` are the ids of jobs with a program that
+    waits for their end. A job is queried again after `refresh_secs`; after a minute if it is in `waited_for`,
+    or will reach its limit within an hour. The time now is `now_secs` by the monotonic clock, and `at_secs`
+    since the epoch.
+
+    Two kinds are queried at every poll: jobs that are known but not seen, until the controller no longer
+    knows them, and jobs that are seen although they are finished or pending (they are just ending, or were
+    requeued and started again).
     """
 
     def is_due(job_id: str) -> bool:
@@ -104,8 +110,9 @@ class AskedJobs:
     ) -> tuple[str, ...]:
         """Begin a poll; return the ids of the jobs to query.
 
-        `seen` have processes here, `claimed` a published directory or an empty control group; `here` are
-        further ids taken as seen. Time: `now_secs` (monotonic), `taken_at_secs` (epoch).
+        The time is `now_secs` by the monotonic clock, and `taken_at_secs` since the epoch. `seen` are jobs
+        with processes here, `claimed` jobs with a published directory or an empty control group; `here` are
+        ids of further jobs that are taken as seen.
         """
         self._times = now_secs, taken_at_secs
         self._ours = {key for key in (*seen, *claimed) if key.batch_system == self._batch_system}
@@ -144,8 +151,9 @@ class AskedJobs:
     ) -> None:
         """Store the answers of a poll.
 
-        `jobs` were reported; `gone` are ids unknown to the batch system; `unclear` had unusable answers, and
-        stay as they were. `known_as` is this node's name: jobs only on other nodes are gone.
+        `jobs` were reported; `gone` are the ids of jobs that the batch system does not know. `unclear` are
+        the ids of jobs whose answer was unusable: what was known about them stays. `known_as` is this node's
+        name: jobs that are only on other nodes count as gone.
         """
         for job in jobs:
             local, old = None if is_elsewhere(job, known_as) else job, self._known.get(job.key.job_id)

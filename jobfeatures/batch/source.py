@@ -1,8 +1,11 @@
 """The interface of a batch system's sources, and the thread that polls them.
 
-A poll returns a whole `JobTable` or raises `SourceError`. A `BatchSource` reports one node's jobs, a
-`ClusterSource` those of the whole cluster. A `Keeper` polls in the background and keeps the last good table;
-readers need no lock.
+A poll of a source returns a whole `JobTable` or raises `SourceError`. A `Keeper` polls in the background,
+keeps the last good table through failures, and hands it out without a lock: readers see one table or the
+next, never a mixture.
+
+A `BatchSource` reports one node's jobs, a `ClusterSource` those of the whole cluster; only the controller
+role polls the latter.
 """
 
 from __future__ import annotations
@@ -42,9 +45,10 @@ class BatchSource(Protocol):
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs of this node. Raises SourceError if there is no answer.
 
-        `seen` have processes on the node. `claimed` have a published directory or an empty control group,
-        which does not prove that they run. A source that queries job by job queries both. `taken_at_secs` is
-        the time just before the query; malformed records are in `JobTable.rejected`.
+        `seen` are jobs that have processes on the node. `claimed` are jobs that have published directories or
+        empty control groups, which does not prove that they run. A source that queries job by job queries
+        both. The table's `taken_at_secs` is the time just before the query; malformed records go into
+        `JobTable.rejected`.
         """
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
@@ -66,8 +70,8 @@ class PolledSource:
 class ClusterSource(Protocol):
     """A source for the whole cluster. Each method raises SourceError if there is no answer.
 
-    Malformed records are in `rejected`, `taken_at_secs` is the time just before the query. Several threads
-    may call methods at once.
+    In the answers, malformed records are in `rejected`, and `taken_at_secs` is the time just before the
+    query. Methods may be called by different threads at once.
     """
 
     name: str
@@ -138,10 +142,10 @@ AnswerT = TypeVar("AnswerT", bound=KeptAnswer)
 
 @dataclass(frozen=True, slots=True)
 class KeeperStatus(Generic[AnswerT]):
-    """A keeper's latest answer and the health of its source; replaced after each poll.
+    """A keeper's latest answer and the health of its source; immutable, replaced after each poll.
 
-    `rejected` counts malformed records in all polls, `skipped` has the recent ones. `failures` counts failed
-    polls; `last_error` is "" if the latest poll succeeded.
+    `rejected` counts the malformed records in all polls, `skipped` has the recent ones, the newest last.
+    `failures` counts failed polls; `last_error` is "" if the latest poll succeeded.
     """
 
     name: str
@@ -168,8 +172,10 @@ SourceStatus = KeeperStatus[JobTable]
 class Keeper(Generic[AnswerT]):
     """Polls one source in the background, and keeps its latest answer in `status`.
 
-    It polls at once, every `interval_secs` less a random part up to JITTER, and on request. Polls are at
-    least `min_interval_secs` apart, or HASTE_SECS if a prolog requests one.
+    It polls at once, then every `interval_secs` less a random part up to JITTER, and on request. Polls are at
+    least `min_interval_secs` apart: a node on which jobs start every second must not query the controller
+    every second. If a prolog requests a poll because it does not query the batch system itself, HASTE_SECS
+    between polls are enough: there is still at most one query per job.
     """
 
     def __init__(

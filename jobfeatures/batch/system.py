@@ -1,7 +1,7 @@
 """Defines `System`: what a batch system provides. Each batch system has a package with a subclass of it.
 
-The subclass is in ``system.py``. Hooks load it at every start: so only methods import the rest of the
-package.
+The subclass is in ``system.py``, the settings and what commands need in ``__init__.py``. Hooks load these two
+files of every system, and start often: so only methods import the other files of a package, when called.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ LIST_OF_NODES: Final = 2**20
 
 
 class LogKind(ABC):
-    """A format of job logs; see `jobfeatures.joblogs.logformat` for its reader and writer.
+    """A format of job logs; `jobfeatures.joblogs.logformat` defines what its reader and writer offer.
 
-    `endings` of file names select it for writing. `is_zoned`: times are local, without a zone. `has_header`:
-    comments may describe the machine. `has_steps`: the reader can return steps. `jobs_only`: one entry per
-    job is written. `keeps_text`: it is written as read. `is_sorted`: jobs are sorted before writing.
-    `is_by_line`: a log may begin at any line. `repairs`: small errors are repaired. `longest_line` is in
-    characters.
+    `endings` are those of file names that select the format for writing; `is_zoned`: times are local, without
+    a zone; `has_header`: comments at the beginning may describe the machine; `has_steps`: the reader can
+    return steps; `jobs_only`: steps and runs are merged into one entry per job before writing; `keeps_text`:
+    a log is written as it was read, byte for byte; `is_sorted`: jobs are sorted before writing; `is_by_line`:
+    each line is complete, so a log may begin anywhere; `repairs`: the reader repairs small errors;
+    `longest_line` is in characters.
     """
 
     name: ClassVar[str]
@@ -59,12 +60,14 @@ Own_contra = TypeVar("Own_contra", contravariant=True)  # its record of settings
 class System(ABC, Generic[Own_contra]):
     """One batch system: its names, commands and variables, and how to get its jobs.
 
-    It has hooks if `job_variable` is set, the environment variable with the job's id. `second_variable` must
-    be set, too, where another system uses the same `job_variable`. `supervisor` is the name of its process in
-    a job, `daemon` of that on a node. `reports_suspension`: queries on a node show whether a job is
-    suspended. `hooks_know_start`: hooks get the job's start time. `has_gpustat`: a prolog may write
-    /run/gpustat. `command` is the key of the setting with its command, `variables` are environment variables
-    to pass on to it.
+    `key_sources` says where the value of each feature comes from. A batch system has hooks if `job_variable`
+    is set, the environment variable with the job's id; `second_variable` is a second variable to require, if
+    another system sets the first one too. `supervisor` and `daemon` are the names of its processes in a job
+    and on a node. `reports_suspension`: its answers say whether a job is suspended;
+    `suspension_extends_limit`: suspended time does not count against the wall limit; `hooks_know_start`:
+    hooks learn the job's start. `node_variable` and `cluster_variable` have these names in hooks.
+    `has_gpustat`: its prolog may write /run/gpustat. `command` is the setting with its command, `variables`
+    are environment variables that the command gets.
     """
 
     name: ClassVar[str]
@@ -130,7 +133,8 @@ class System(ABC, Generic[Own_contra]):
     def read_parents(self, config: SystemSettings[Own_contra]) -> Collection[str]:
         """Return path patterns of the control groups below which the system makes those of jobs.
 
-        They are from its own configuration. Raises OSError or JobfeaturesError if that cannot be read.
+        They are read from the batch system's own configuration. Raises OSError or JobfeaturesError if it
+        cannot be read.
         """
         return ()
 

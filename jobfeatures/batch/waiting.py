@@ -1,6 +1,7 @@
 """Detects which jobs run a program that waits for their end: their limits are queried each minute.
 
-`jobfeatures run` holds a shared lock on $JOBFEATURES, which ends with the process.
+`jobfeatures run` holds a shared lock on $JOBFEATURES, for which read access to the directory suffices, also
+in a container. The lock ends with the process; nothing is written, and nothing is left behind.
 """
 
 from __future__ import annotations

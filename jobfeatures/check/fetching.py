@@ -1,7 +1,8 @@
 """Reads a directory of features that anybody may have made, locally or over HTTP.
 
-Only regular files are read: no FIFO can block the reader, no device is opened. A link is followed only if
-root or the caller made it.
+Only regular files are opened for reading: each name is first inspected through an O_PATH descriptor, and then
+the same inode is read. So a FIFO cannot block the reader, and no device is opened. A link is followed only if
+root or the caller made it; another user's link may lead to a file that only the caller can read.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def read_listing(
 ) -> Listing:
     """Read a directory of features at an absolute path or http(s) address.
 
-    `kind` and `profile` (the specification) are guessed if None. Raises CannotCheckError if nothing can be
-    read, or the kind not be guessed.
+    If `kind` is None, it is guessed from the keys and the name. `profile` is the specification to check
+    against (None: guess it too). Raises CannotCheckError if nothing can be read, or the kind not be guessed.
     """
     if location.startswith("/"):
         entries, is_cut, missing = *read_directory(location), None
@@ -116,9 +117,10 @@ def _read_entry(directory: int, name: str) -> Entry:
 
 
 def read_server(address: str) -> tuple[dict[str, Entry], ResponseHead]:
-    """Request each known key from a server; return the entries it has, by name.
+    """Request each known key from a server; return the entries of the keys that it has, by name.
 
-    The second value is its answer for a key that cannot exist. Raises CannotCheckError without this.
+    The second value is the server's answer for a key that cannot exist. Raises CannotCheckError if the server
+    does not answer that request.
     """
     answer, _ = _ask(address, NO_SUCH_KEY)
     entries: dict[str, Entry] = {}

@@ -29,8 +29,9 @@ DONE, ERRORS, UNREADABLE = 0, 1, 2
 class Flags(NamedTuple):
     """The flags of `jobfeatures check` that concern files.
 
-    `profile` is a version of Sonar's format; `strict` also reports faults that its readers tolerate.
-    `lenient` accepts typographic quotes in SSS documents. `show_all` prints all faults, `as_json` as JSON.
+    `profile` is a version of Sonar's format; `strict` also reports faults that readers of Sonar's format
+    tolerate. `lenient` accepts typographic quotes in SSS documents. `show_all` prints all faults, `as_json`
+    prints them as JSON.
     """
 
     profile: str | None = None
@@ -41,9 +42,10 @@ class Flags(NamedTuple):
 
 
 def check_file(name: str, kind: str | None, flags: Flags) -> int:
-    """Print the faults of a file of a given `kind` of format (None: by its beginning).
+    """Print the faults of a file. If `kind` is None, its format is determined from its beginning.
 
-    Returns the exit status: 0 without errors, 1 with errors, 2 if it cannot be read or checked.
+    Returns the exit status: 0 without errors, 1 with errors, 2 if the file cannot be read or there is no
+    check for its format.
     """
     try:
         if kind is None:

@@ -77,7 +77,8 @@ class Rights:
 class Entry:
     """One name in a directory: its content, or the reason (`trouble`, `detail`) why it was not read.
 
-    `written_at_secs` is epoch time. `rights` is set for a local file, `answer` for a key read over HTTP.
+    `written_at_secs` is the file's modification time (epoch seconds). `rights` is set for a local file,
+    `answer` for a key read over HTTP.
     """
 
     content: bytes | None = None
@@ -93,8 +94,9 @@ class Entry:
 class Listing:
     """What was read of one directory of features, by name of the entry.
 
-    `is_cut`: there were too many names. `missing` is a server's answer for a name that cannot exist. `rights`
-    are those of a local directory and its parents. `reported_profile` is the specification asked for.
+    `is_cut` says that there were too many names to read. `missing` is a server's answer for a name that
+    cannot exist. `rights` are those of a local directory and of each of its parents. `reported_profile` is
+    the specification that the user asked for.
     """
 
     location: str
@@ -159,9 +161,10 @@ Remarks = Iterator[tuple[str, str]]  # what a rule reports: key ("" for the dire
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One violation of a rule; `key` is empty if it concerns the whole directory.
+    """One violation of a rule: its severity, the rule, the key, a message, and the source of the rule.
 
-    `source` names the specification or program that requires the rule.
+    `key` is empty if the violation concerns the whole directory. `source` names the specification or program
+    that requires the rule.
     """
 
     severity: Severity

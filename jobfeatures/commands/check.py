@@ -116,9 +116,10 @@ def _wanted(
 def check(
     wanted: Iterable[tuple[str, DirectoryKind | None]], timeout_secs: float, profile: MjfProfile | None = None
 ) -> list[LocationVerdict]:
-    """Read and check the `wanted` locations of features, each a path or URL with its kind (None: find out).
+    """Read and check the `wanted` locations of features, each a path or URL with its kind.
 
-    Locations not read within `timeout_secs` get a verdict with their problem. `profile` is the specification.
+    A kind of None is to be found out. Locations not read within `timeout_secs` get a verdict with their
+    problem. `profile` is the version of the specification to check against.
     """
     listings: list[Listing] = []
     verdicts: list[LocationVerdict] = []

@@ -94,8 +94,8 @@ MAX_HELD = 10  # times: what hangs there is given up
 def time_limit(secs: float) -> Iterator[None]:
     """Limit the time of a ``with`` block of the main thread: raises TimeIsUpError there after `secs`.
 
-    SIGALRM raises the error, and again each second in case the first one is lost. While a program is being
-    started or ended, it comes up to half a second late.
+    The error is raised by SIGALRM, and again each second, since the first one may arrive where an exception
+    is lost. While a program is being started or ended, it comes up to half a second later.
     """
     held = 0
 

@@ -31,7 +31,8 @@ def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
 def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> int:
     """Run a hook's work within its deadline; return the exit status: 1 for a failure with `--strict`, else 0.
 
-    A failure is logged with ``reason=WORD``, by which scripts count failures.
+    A failure is logged. Its log line ends with ``reason=WORD``, so that the calling script can count failures
+    by reason.
     """
     status = 1 if arguments.strict else 0
     try:
@@ -55,7 +56,8 @@ def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> i
 def read_hook_config(arguments: argparse.Namespace) -> Config:
     """Return the settings; if they are invalid, the last ones that the daemon accepted, or the defaults.
 
-    Raises ConfigurationError for a wrong flag, or if it is unknown where features are published.
+    So a mistake in the settings file does not cost jobs their features. Raises ConfigurationError for a wrong
+    flag, or if it is unknown where features are published.
     """
     try:
         return read_config(arguments)

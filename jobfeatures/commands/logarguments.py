@@ -50,10 +50,10 @@ def opened_jobs(
 ) -> Iterator[Iterator[JobRecord]]:
     """Open a job log for a ``with`` block, which receives an iterator over its jobs.
 
-    `all_runs` yields each run of a requeued job. `kind` is the log's format (None: recognised), `zone` that
-    of times without an offset (None: this machine's); `notes` counts what was ignored or repaired. Raises
-    LogFileError if it cannot be read, KindError if its format is unclear, ParseError if it is malformed as a
-    whole.
+    With `all_runs`, a requeued job is yielded once for each run. `kind` is the log's format (None: to be
+    recognised), `zone` that of times without an offset (None: this machine's), and `notes` counts what was
+    ignored or repaired. Raises LogFileError if the file cannot be read, KindError if its format is unclear,
+    ParseError if the log as a whole is malformed.
     """
     with reading(name) as stream:
         kind, lines = open_log(stream, kind, name)

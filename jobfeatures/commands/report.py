@@ -145,8 +145,8 @@ def read_can_postpone(location: str) -> bool | None:
 def read_reverted_secs(path: str, now_secs: float) -> float | None:
     """Return the seconds since can_postpone_last_job became True again; None if long ago, never or unknown.
 
-    It is the age of the key's file in the status directory `path`, which is written only when its value
-    changes.
+    The key's file in the status directory `path` is written only when its value changes, so the file's time
+    tells when. If that time is close to the directory's, the value was True from the start: None.
     """
     try:
         changed_secs = os.lstat(f"{path}/{CAN_POSTPONE}").st_mtime

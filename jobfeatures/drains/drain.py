@@ -1,7 +1,10 @@
 """Defines drains: requests to shut a machine down, or to end a job, at a given time. Pure.
 
-They come from an operator (`jobfeatures drain set`) or the batch system; the earliest applies. Sources:
-HSF-TN-2016-02, shutdowntime, grace_secs, shutdowntime_job, grace_secs_job; draft 0.99 of 2014, 1.8 and 2.2.
+A shutdown time comes from an operator (`jobfeatures drain set`) or from the batch system (a maintenance
+reservation). The earliest applies.
+
+Sources: HSF-TN-2016-02, shutdowntime, grace_secs, shutdowntime_job and grace_secs_job; draft 0.99 of 2014,
+1.8 and 2.2.
 """
 
 from __future__ import annotations
@@ -75,8 +78,8 @@ class Drains:
 class Announced:
     """What batch systems announce for this machine, by name of the batch system.
 
-    `shutdowns` are the next ones (epoch seconds). `features` are values of machine features by key, from any
-    batch system.
+    That is whether the machine is draining, its next shutdown (epoch seconds), and its number of job slots.
+    `features` are values of machine features by key, from any batch system that provides them.
     """
 
     draining: Mapping[str, bool] = field(default_factory=dict)
@@ -92,7 +95,8 @@ NOT_ANNOUNCED = Announced()
 def parse_when(text: str, *, now_secs: float) -> int:
     """Parse ``1800000000``, ``+3600``, ``+2h`` (s, m, h, d) or ISO 8601 into epoch seconds.
 
-    Times without a zone are local, fractions are dropped. Raises ParseError for other text.
+    ISO times without a zone are local times. Fractions of a second are dropped. Raises ParseError for any
+    other text.
     """
     relative = re.match(_RELATIVE, text)
     if relative is not None:
@@ -117,8 +121,9 @@ def parse_when(text: str, *, now_secs: float) -> int:
 def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: str) -> None:
     """Raise GraceError if a new or moved shutdown time is in the past or sooner than promised.
 
-    `grace_secs` is the promised notice (None: none), `key` the name of its feature. Source: HSF-TN-2016-02:
-    the time "will not be less than grace_secs seconds after the moment the shutdown time is set".
+    Source: HSF-TN-2016-02: the time "will not be less than grace_secs seconds after the moment the shutdown
+    time is set". `key` is the name of the feature that holds `grace_secs`, for the message; `grace_secs` None
+    promises nothing.
     """
     left = at_secs - now_secs
     if left < 0:
@@ -133,8 +138,9 @@ def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: s
 def compute_announced(previous: Announced, tables: Collection[JobTable], *, now_secs: float) -> Announced:
     """Return what the batch systems announce now, from their latest answers (`tables`) and `previous`.
 
-    Each system's next future shutdown applies. A shutdown in the past stays while it is reported, if it was
-    announced before.
+    Of each system, the next future shutdown applies. A shutdown whose time has come is kept while the batch
+    system still reports it, but only if it was announced before: a time that has already passed must not be
+    newly published. A system without data on the node announces nothing.
     """
     draining: dict[str, bool] = {}
     shutdowns: dict[str, int] = {}

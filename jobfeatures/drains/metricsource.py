@@ -42,7 +42,8 @@ def read_nodes(arguments: argparse.Namespace) -> tuple[SeenNode, ...]:
 def read_daemon(access: Access) -> tuple[SeenNode, ...]:
     """Return the node that a daemon's metrics page describes.
 
-    Raises SourceError without an answer or metrics of a node, ParseError if the page cannot be parsed.
+    Raises SourceError if the daemon does not answer or the page has no metrics of a node, ParseError if the
+    page cannot be parsed.
     """
     if urlsplit(access.url).path in {"", "/"}:
         access = replace(access, url=access.url.rstrip("/") + "/metrics")
@@ -55,8 +56,9 @@ def read_daemon(access: Access) -> tuple[SeenNode, ...]:
 def read_prometheus(access: Access, instances: str | None = None) -> tuple[SeenNode, ...]:
     """Return the current state of all nodes that a Prometheus server scrapes.
 
-    The address is without ``/api/v1``; `instances` is a regular expression for the label instance. Raises
-    SourceError without an answer, ParseError if it cannot be parsed.
+    The server's address must not include ``/api/v1``; `instances` is a regular expression in Prometheus's
+    syntax for the label instance. Raises SourceError if the server does not answer, ParseError if its answer
+    cannot be parsed.
     """
     selector = f'__name__=~"{"|".join(NAMES)}"'
     if instances is not None:

@@ -1,6 +1,7 @@
 """Builds nodes and jobs for drain plans from the series of a metrics page or a Prometheus server. Pure.
 
-Each node's daemon has already computed its jobs' ends and waste, so no privileges on nodes are needed.
+The daemon on each node has already computed each job's end and waste. So one node or a thousand can be
+planned from metrics alone, without privileges on the nodes.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ LATE_SECS = 60.0  # how late a batch system may end a job
 class SeenJob:
     """One job as described by a node's metrics; None means that the metrics do not show the value.
 
-    `end_secs` is from now. `draining_core_secs` is wasted if the job drains until its end, `kill_core_secs`
-    is lost if it is killed now, growing by `kill_rate_cpus` per second. `is_capped`: it reported more waste
-    than its CPUs can produce.
+    `end_secs` is in seconds from now. Waste is in core seconds: `draining_core_secs` is what the job wastes
+    if it drains until its end, `kill_core_secs` what is lost if it is killed now, and `kill_rate_cpus` how
+    much the latter grows per second. If `is_capped`, the job reported more waste than its CPUs can produce.
     """
 
     batch_system: str
@@ -81,10 +82,11 @@ class SeenJob:
 
 @dataclass(frozen=True, slots=True)
 class SeenNode:
-    """One node with its jobs, as described by its metrics.
+    """One node with its jobs, as described by its metrics; `name` is its instance on a Prometheus server.
 
-    `name` is its instance on a Prometheus server, or ``CLUSTER/NODE`` where several nodes share one. `silent`
-    are job sources without an answer: jobs may be missing. `shutdowns` are in epoch seconds, by source.
+    Where several nodes have one instance, `name` has their labels cluster and node: ``CLUSTER/NODE``.
+    `silent` are job sources that have not answered yet, so that jobs may be missing. `shutdowns` are
+    announced shutdown times in epoch seconds, by their source.
     """
 
     name: str
@@ -108,8 +110,9 @@ class _Gathered:
 def gather_nodes(series: Iterable[Series], source: str) -> tuple[SeenNode, ...]:
     """Return the nodes that series of metrics describe, sorted by name, each with the jobs that occupy it.
 
-    Jobs for which a page has no series of their own are one job, `OTHERS`, with known CPUs only. Raises
-    ParseError for NaN and infinities.
+    An instance that reports neither CPUs for jobs nor jobs is not a node. Jobs for which a page has no series
+    of their own appear as one job, `OTHERS`, of which only the CPUs are known. Raises ParseError for NaN and
+    infinities.
     """
     nodes: dict[tuple[str, str, str], _Gathered] = {}
     for each in series:

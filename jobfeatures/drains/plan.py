@@ -1,8 +1,9 @@
 """Finds the cheapest time to drain a node, and the order in which to drain several. Pure arithmetic.
 
-Once a shutdown at time T is announced, no job starts. The CPUs of a job that ends before T are idle until T;
-a job that still runs at T is killed. The loss drops only when a job ends: so the cheapest T is the earliest
-allowed one, or a job's end.
+A shutdown at time T is announced now. From then on no job starts. A job that ends before T loses nothing, but
+its CPUs are idle until T; a job that still runs at T is killed. Between the ends of two jobs the total loss
+never decreases as T grows; it drops only when a job ends. So the cheapest T is the earliest one allowed, or
+the end of a job.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from jobfeatures.status.waste import Basis, IdleCpus, combine_bases
 class ShutdownChoice:
     """One possible shutdown time, `after_secs` from now, and the waste that it causes in core seconds.
 
-    It is that of idle CPUs, of draining jobs, and of `killed` jobs. `basis`: whether the figures were
-    reported, measured, estimated or mixed.
+    The waste is that of idle CPUs, of jobs that drain, and of jobs that are killed; `killed` names the killed
+    jobs. `basis` says whether these figures were reported by the jobs, measured, estimated or mixed.
     """
 
     after_secs: float
@@ -41,9 +42,10 @@ class ShutdownChoice:
 class NodePlan:
     """The possible shutdown times of a node with their costs, and what is unknown.
 
-    The waste of `unknown_jobs` is missing. `capped_jobs` report more waste than their CPUs can produce.
-    `silent` sources have not answered: there may be more jobs. `announced` is the next announced shutdown, by
-    `announced_by`.
+    Too little is known about the `unknown_jobs`, so their waste is missing in the costs. The `capped_jobs`
+    report more waste than their CPUs can produce. The `silent` job sources have not answered yet, so there
+    may be further jobs. `announced` is the cost of the next shutdown that is already announced;
+    `announced_by` is its source.
     """
 
     node: str
@@ -126,11 +128,13 @@ def compute_idle(node: SeenNode) -> IdleCpus:
 def plan_drain(
     node: SeenNode, now_secs: float, *, earliest_secs: float = 0.0, before_secs: float | None = None
 ) -> NodePlan | None:
-    """Return the costs of all shutdown times worth considering for a node; None if its CPUs are unknown.
+    """Return the costs of all shutdown times worth considering for a node.
 
-    These are the earliest allowed time, ends of jobs, `before_secs`, and announced shutdowns. `earliest_secs`
-    and `before_secs` are from now (`now_secs`, epoch), with `before_secs` not the smaller. No choice is later
-    than a shutdown that a batch system announced.
+    These are the earliest allowed time, the end of each job, `before_secs`, and announced shutdowns.
+    `earliest_secs` and `before_secs`, the bounds of these times, are in seconds from `now_secs`, which is in
+    epoch seconds. `before_secs` may not be less than `earliest_secs`; without it, the last end of a job is
+    the last choice. A shutdown that a batch system announced takes place anyway, so no choice is later.
+    Returns None for a node whose number of CPUs is unknown.
     """
     if node.total_cpus is None:
         return None

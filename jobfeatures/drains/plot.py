@@ -16,8 +16,9 @@ POINTS = 400
 def plot_plans(plans: Sequence[NodePlan], nodes: Sequence[SeenNode], path: str) -> None:
     """Draw the waste against the shutdown time into a file, whose suffix selects the format (png, svg, pdf).
 
-    One node: three parts of its waste. Several: a curve for each of the first dozen `plans`. Raises
-    ConfigurationError without matplotlib or for another suffix, OSError.
+    For a single node, the three parts of its waste are drawn. For several nodes, each of the first dozen of
+    `plans` gets one curve. Raises ConfigurationError without matplotlib or for an unknown suffix, OSError if
+    writing fails.
     """
     need("matplotlib.figure", "--plot", "matplotlib")
     from matplotlib.figure import Figure

@@ -18,8 +18,9 @@ _Sums = dict[int, _Cost]  # the least cost by cores freed, capped at the number 
 class Victims:
     """The jobs to give up in order to free `cores` cores, and the jobs that could not be considered.
 
-    `chosen` is None if all `considered` free too few. The cores or waste of `unknown` jobs are unknown.
-    `kept` jobs have a higher priority than an unknown job of their user.
+    `chosen` is None if all `considered` jobs together free too few cores. Of the `unknown` jobs, the cores or
+    the waste are unknown. The `kept` jobs have a higher priority than an unknown job of the same user, so
+    they may not be given up before that one.
     """
 
     cores: int
@@ -52,8 +53,10 @@ def sum_cores(jobs: Iterable[SeenJob]) -> int:
 def choose_victims(jobs: Iterable[SeenJob], cores: int) -> Victims:
     """Choose the jobs that free at least `cores` cores (1 or more) with the least kill waste in total.
 
-    A user's job is chosen only if all the user's jobs with a lower priority_factor are (draft 0.99, 3.9). Of
-    equally cheap sets, the one with fewest jobs, then fewest cores, then the first ids is chosen.
+    Among one user's jobs with a priority_factor, a job is chosen only if all jobs with a lower factor are
+    ("higher is better"); priorities of different users are never compared (draft 0.99, 3.9). Of equally cheap
+    sets, the one with the fewest jobs is chosen, then the one with the fewest cores, then the one with the
+    first ids. The result is exact: dynamic programming over the number of cores that sets of jobs free.
     """
     ordered = sorted(jobs, key=lambda job: (job.batch_system, job.job_id))
     orders: list[list[list[SeenJob]]] = []  # each user's jobs, grouped by priority, lowest first

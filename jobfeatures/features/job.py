@@ -20,10 +20,10 @@ GB_BYTES = 10**9
 class Terms:
     """What the site, not the batch system, states about jobs.
 
-    `grace_secs` is the least notice of a shutdown. `cpu_factor` is a decimal, above 1 for a machine faster
-    than the reference. `scratch_size_bytes` is the whole file system's. Keys in `left_out` are not published.
-    `shutdown_by_limit`: the wall limit also sets shutdowntime_job. `origins` says where values come from, by
-    key.
+    `grace_secs` is the least notice of a job's shutdown. `cpu_factor` is a decimal, above 1 for a machine
+    faster than the reference. `scratch_size_bytes` is the whole file system, on which jobs have no quota.
+    Keys in `left_out` are not published. `shutdown_by_limit`: shutdowntime_job is at most the end that the
+    wall limit sets. `origins` says by key where its value comes from.
     """
 
     grace_secs: int | None = None
@@ -48,9 +48,13 @@ def job_features(
 ) -> Values:
     """Return the values to publish for one job on this machine, as texts by key.
 
-    Unknown and unlimited values have no key. `shutdown_secs` (epoch) is when the job must have finished,
-    unless its deadline is earlier; it stays once it has passed. Sources: HSF-TN-2016-02, "$JOBFEATURES";
-    draft 0.99 of 2014, 1.1 to 1.8.
+    Unknown and unlimited values have no key: readers take any number for a limit, 0 and −1 included.
+    `machine` has what is known about this machine, `terms` what the site states about jobs. `shutdown_secs`
+    (epoch) is the time by which this job must have finished, unless its own deadline is earlier. It is
+    published even once it has passed: only the machine's shutdown time must be removed then (draft, 2.2 but
+    not 1.8).
+
+    Sources: HSF-TN-2016-02, "$JOBFEATURES"; draft 0.99 of 2014, 1.1 to 1.8.
     """
     limits = job.limits
     job_id = job.key.job_id if job.schedd is None else job.key.job_id.removesuffix(f"@{job.schedd}")
@@ -90,7 +94,8 @@ def job_features(
 def job_shutdown(job: Job, shutdown_secs: int | None, terms: Terms) -> int | None:
     """Return when the job must have finished (epoch seconds); None if nothing sets such a time.
 
-    The earliest of `shutdown_secs` (a drain's), its deadline and, if the site wants it, its wall limit's end.
+    It is the earliest of `shutdown_secs` (that of a drain), the job's own deadline and, if the site wants it,
+    the end of its wall limit.
     """
     limit = job.wall_limit_from_start_secs if terms.shutdown_by_limit else None
     ends = job.start_secs + limit if job.start_secs is not None and isinstance(limit, int) else None

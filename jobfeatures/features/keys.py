@@ -1,7 +1,8 @@
 """Defines every key that is published: its name, directory, type, unit, profiles and specification.
 
-Sources: HSF-TN-2016-02 (Machine/Job Features, 4 February 2016) and its draft 0.99 of 15 May 2014, whose
-section numbers are in `section`. Keys of $JOBSTATUS: see `jobfeatures.status.jobstatus`.
+Two texts specify keys: HSF-TN-2016-02 (Machine/Job Features, 4 February 2016) and its draft 0.99 of 15 May
+2014, whose section numbers are in `section`. Key names are spelled only here, except those of $JOBSTATUS,
+which jobs write themselves: `jobfeatures.status.jobstatus`.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ class MjfProfile(enum.Enum):
 class Key(NamedTuple):
     """One key of the machine or job features. `value_type` is "integer", "decimal" or "text".
 
-    `texts` are the years of the specifications that define it, `section` the section. A key that neither
-    defines is an extension, published in every profile once enabled.
+    `texts` are the years of the specifications that define it, and `section` names the section in that of
+    2016 and, if any, its number in that of 2014. A key that neither defines is an extension: once enabled, it
+    is published in every profile.
     """
 
     name: str

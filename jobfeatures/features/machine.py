@@ -18,9 +18,9 @@ PER_CORE = "{}_per_core"  # what batch systems report about a key of the whole m
 class Machine:
     """What is published about a machine; unknown is None.
 
-    `hs06` and `hs23` are benchmark ratings, as the site wrote them. `shutdown_secs` is epoch time;
-    `grace_secs` the least notice. `shutdown_command` is how a job ends its virtual machine. `origins` says
-    where values come from, by key.
+    `hs06` and `hs23` are benchmark ratings, decimals with the digits that the site wrote. `shutdown_secs` is
+    in epoch seconds; `grace_secs` is the least notice of a shutdown. `shutdown_command` is how a job ends its
+    virtual machine. `origins` says by key where its value comes from.
     """
 
     total_cpus: int | None = None
@@ -40,8 +40,11 @@ def machine_features(
 ) -> Values:
     """Return the values to publish for a machine, as texts by key.
 
-    Unknown values, and keys that the profile lacks, are left out. The profile of 2014 omits a shutdown before
-    `now_secs` (epoch). Sources: HSF-TN-2016-02, "$MACHINEFEATURES"; draft 0.99 of 2014, 2.1 to 2.6.
+    Values that are unknown, and keys that the profile does not have, are left out. The profile of 2014 omits
+    a shutdown time before `now_secs` (epoch): it "must be removed if the shutdowntime has arrived". The
+    others keep it, as readers rely on it.
+
+    Sources: HSF-TN-2016-02, "$MACHINEFEATURES"; draft 0.99 of 2014, 2.1 to 2.6.
     """
     shutdown_secs = machine.shutdown_secs
     if profile is MjfProfile.OF_2014 and shutdown_secs is not None and shutdown_secs <= now_secs:

@@ -1,7 +1,8 @@
 """Describes in words where each published value comes from. Pure.
 
-The batch system takes precedence over the site's statement, and this over a default. Origins are stored with
-the values.
+A value from the batch system takes precedence over the site's statement, which takes precedence over a
+default. Origins are made and stored together with the values, so that they describe what is published, not
+the current settings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Reads and writes job records as JSON, one object per line, with all fields of a record. Pure.
+"""Reads and writes job records as JSON, one object per line, which can hold all fields of a record. Pure.
 
-The names are those of `JobRecord`. Unknown values are left out; the absence of a limit is ``"unlimited"``.
+The names are those of `jobfeatures.joblogs.loggedjob.JobRecord`. Unknown values are left out; a limit that is
+known not to exist is ``"unlimited"``.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ def read_records(
 
 
 def parse_line(line: str) -> JobRecord:
-    """Return the record in one line of JSON. Raises ParseError for an unknown, missing or wrong field."""
+    """Return the record in one line of JSON.
+
+    Raises ParseError for a missing or unknown field, and for a value of the wrong type.
+    """
     found = parse_object(line)
     for name in _REQUIRED:
         if not found.get(name):
@@ -111,7 +115,10 @@ def _pairs(value: object) -> tuple[tuple[str, str | Number], ...] | None:
 
 
 def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
-    """Yield one line of JSON for each record; for a record unchanged since it was read, its source text."""
+    """Yield one line of JSON for each record. All its values are written, so `lost` is never called.
+
+    A record that is unchanged since it was read with its source text is written as that text.
+    """
     del lost
     for each in records:
         text = each if isinstance(each, Passage) else each.source_text

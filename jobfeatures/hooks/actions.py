@@ -1,6 +1,7 @@
 """What prologs and epilogs do: publish a job's features, and remove them.
 
-A hook must never fail or delay a job: it ends by a deadline, and leaves what it cannot do to the daemon.
+A hook must never fail or delay a job: it ends by a deadline, does the most useful work first, and leaves what
+it cannot do to the daemon.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def node_name(configured: str | None, environ: Mapping[str, str]) -> str:
 def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *, timeout_secs: float) -> Job:
     """Publish the features of the job that a prolog's environment describes; return the job.
 
-    Limits that only the controller knows are then queried, within `timeout_secs`, and added. Raises
-    JobfeaturesError or OSError if nothing could be published.
+    Values from the environment are published first. Limits that only the controller knows are then queried,
+    within `timeout_secs`, and added. Raises JobfeaturesError or OSError if nothing could be published.
     """
     system, given = SYSTEMS[batch_system], config.batch.of(batch_system)
     name = node_name(config.node.name, environ)
@@ -84,7 +85,8 @@ def note_unreadable(problem: Rejected) -> None:
 def find_objection(answer: Job, job: Job) -> str | None:
     """Return why a batch system's answer is not about this run of the starting job; None if it is.
 
-    An earlier start means a previous run, if both starts are the batch system's own.
+    Start times are compared if both are the batch system's own: an answer with an earlier one is about a
+    previous run.
     """
     if not answer.state.is_on_node and answer.state is not JobState.UNKNOWN:
         return f"it is {answer.state.value}"
@@ -99,9 +101,11 @@ def serve_request(
 ) -> JobKey | None:
     """Do in the daemon what a hook requests; return the job if its limits have to be queried, else None.
 
-    Nothing is published if the hook itself has published the job since. Unreadable values are reported to
-    `note`. Raises JobfeaturesError for an unreadable request or another cluster's job, OSError if files
-    cannot be written, TimeoutError if the job's lock is held.
+    Values that are already known of the same run fill gaps in the environment. Nothing is published if the
+    hook itself has published the job since its request. Unreadable values are reported to `note`. The
+    machine's features are kept up to date elsewhere. Raises JobfeaturesError if the request cannot be read or
+    the job is another cluster's, OSError if files cannot be written; TimeoutError if another process holds
+    the job's lock.
     """
     if request.batch_system not in SYSTEMS:
         raise ParseError("unknown batch system", source="request", text=request.batch_system)
@@ -167,9 +171,12 @@ def write(
 ) -> None:
     """Write a job's directories, and a record of the job for the daemon.
 
-    `reported_at_secs` (epoch) is when the batch system reported the job. `is_first` (a prolog) removes an
-    earlier run's files. `is_served` (in the daemon) leaves out the machine's values, and raises TimeoutError
-    soon if the lock is held. Raises OtherClusterError if the directories are another cluster's job's.
+    `reported_at_secs` (epoch) is when the batch system reported the job. A prolog runs once for each run of a
+    job: with `is_first`, files that an earlier run left are removed first. If the directories belong to a job
+    of another cluster, OtherClusterError is raised.
+
+    In the daemon (`is_served`) the machine's values are not written; if another process holds the lock,
+    TimeoutError is raised soon, as the daemon tries again later.
     """
     machine, shutdown_secs = site.machine, None
     if has_drains(tree):  # rare: reading them costs a hook milliseconds of imports
@@ -205,7 +212,8 @@ def remove_of_own_cluster(tree: FeatureTree, key: JobKey, environ: Mapping[str, 
 def is_of_another_cluster(tree: FeatureTree, key: JobKey, cluster: str | None) -> bool:
     """Return whether the job published here with this id is one of another cluster than `cluster`.
 
-    If it belongs to `cluster`, the mark that its features were refused is removed.
+    Several clusters may have their hooks publish below one root, and each numbers its jobs by itself. If the
+    job belongs to `cluster`, the note that it was refused as another cluster's is removed.
     """
     if not cluster:
         return False

@@ -1,7 +1,11 @@
-"""The daemon's child process that serves hooks, and does nothing else: a thread would wait for the GIL.
+"""The daemon's child process that serves hooks, and does nothing else.
 
-Settings arrive on standard input, each as a pickle of `Settings`; the process ends with this input. On
-standard output it writes, one per line, the batch systems to query about a starting job.
+On a busy node, one thread among others would be too slow: after each system call it has to get Python's GIL
+back from a thread that has lost its CPU. A separate process that mostly sleeps is scheduled at once.
+
+Settings arrive on standard input, each as a pickle of `Settings`; the process ends at the end of this input,
+when the daemon has ended. On standard output it writes, one per line, the batch systems to query about a
+starting job.
 """
 
 from __future__ import annotations

@@ -13,7 +13,10 @@ AT_A_TIME: Final = 2**20  # ids that are compared in memory
 
 
 def in_batches(records: Iterable[Any]) -> Iterator[JobBatch]:
-    """Yield all records in batches, in the order of the log; batches among them are not changed."""
+    """Yield all records in batches, in the order of the log.
+
+    Batches among `records` are yielded unchanged; single records are gathered into batches.
+    """
     some: list[JobRecord] = []
     for each in records:
         is_batch = isinstance(each, JobBatch)
@@ -29,7 +32,10 @@ def in_batches(records: Iterable[Any]) -> Iterator[JobBatch]:
 
 
 class HashedIds:
-    """Finds job ids that occur repeatedly in batches, by 8-byte hashes; equal hashes count as equal ids."""
+    """Finds job ids that occur repeatedly in batches, by 8-byte hashes.
+
+    Ids with equal hashes count as equal.
+    """
 
     def __init__(self) -> None:
         self.of_batches: list[array[int]] = []

@@ -1,4 +1,7 @@
-"""Sorts (key, value) pairs that do not fit into memory: sorted parts go to files, which are merged."""
+"""Sorts data that do not fit into memory: sorted parts go to files, which are merged as they are read.
+
+The data are pairs of key and value.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ class TemporaryFolder(contextlib.ExitStack):
 
 
 class DiskSorter(TemporaryFolder):
-    """Sorts any number of (key, value) pairs by key, stably, in files if they do not fit into memory."""
+    """Sorts any number of (key, value) pairs by key, stably.
+
+    Pairs that do not fit into memory go to files.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +79,7 @@ class DiskSorter(TemporaryFolder):
 
 @contextlib.contextmanager
 def naming_full_folder() -> Iterator[None]:
-    """Turn an OSError in the `with` block into a TemporaryFileError that names the folder."""
+    """Turn an OSError in the `with` block into a TemporaryFileError that names the temporary folder."""
     try:
         yield
     except OSError as error:

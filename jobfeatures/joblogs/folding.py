@@ -1,7 +1,8 @@
 """Merges the records of jobs, their steps and their runs into one record per job. Pure.
 
-Batch systems reuse job ids. So records with the same id belong to one job only if cluster and user are the
-same, and the times allow it.
+Logs may report a job several times, report its steps, and, after a requeue, report its next run under the
+same id. Batch systems also reuse job ids. So records with the same id belong to one job only if cluster and
+user are the same, and the times allow it.
 """
 
 from __future__ import annotations
@@ -130,12 +131,13 @@ def fold_jobs(
     keeps_steps: bool = False,
     sort: Sorter = sort_in_memory,
 ) -> Iterator[JobRecord]:
-    """Merge records into one record per job, in order of first appearance, once all have been read.
+    """Merge records into one record per job, in order of first appearance, once all records have been read.
 
-    Several reports of a run become one (see `reportrelations`). A step belongs to the run at its time, if
-    reports have times, else to the run before it. Of several runs, the latest is kept; `all_runs` keeps every
-    run, `keeps_steps` every step behind its run. `folded` is called with a reason for each record merged.
-    `sort` groups more than `MOST` runs.
+    Several reports of a run become one record: see `reportrelations`. A step belongs to the latest run of its
+    job before it, as sacct writes them; in a log that has the time of each report, to the run at that time.
+    Of several runs of a job, the latest is kept. With `all_runs`, every run is kept, under the same id; with
+    `keeps_steps`, every step too, behind its run. `folded` is called with a reason for each record that is
+    merged. More than `MOST` runs are grouped by `sort` instead of in memory.
     """
     found = fold_batches(records, folded, all_runs=all_runs, keeps_steps=keeps_steps, sort=sort)
     return (record for batch in found for record in batch)
@@ -149,7 +151,10 @@ def fold_batches(
     keeps_steps: bool = False,
     sort: Sorter = sort_in_memory,
 ) -> Iterator[JobBatch]:
-    """Merge records as `fold_jobs` does; yield batches. Jobs whose id occurs once stay in their batch."""
+    """Merge records as `fold_jobs` does, and yield the results in batches.
+
+    Jobs whose id occurs only once stay in their batch.
+    """
     items = _in_batches(_runs(records, folded, keeps_steps=keeps_steps))
     held: deque[_Run] = deque()
     ids = HashedIds()

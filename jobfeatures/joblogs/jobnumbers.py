@@ -30,7 +30,10 @@ def is_number(text: str) -> bool:
 
 
 def parse_job_number(job_id: str) -> int | None:
-    """Return the number in a job id such as ``123`` or ``123.pbs1``; None for ``7[3]`` or ``12.0``."""
+    """Return the number in a job id such as ``123`` or ``123.pbs1``.
+
+    Returns None for ids such as ``7[3]`` or ``12.0``.
+    """
     match = _NUMBER.match(job_id)
     number = int(match[1]) if match else 0
     return number if 0 < number <= LARGEST else None

@@ -71,7 +71,10 @@ def blaming(name: str, lines: Iterator[str]) -> Iterator[str]:
 
 @contextmanager
 def replacing(name: str) -> Iterator[str]:
-    """Replace a file once the `with` block succeeds; yield the name of a temporary file to write to."""
+    """Replace a file atomically: yield the name of a temporary file to write to.
+
+    The temporary file replaces the file after the `with` block. On an error, the old file stays.
+    """
     try:
         is_plain = name != "-" and stat.S_ISREG(os.stat(name).st_mode)
     except OSError:
@@ -93,7 +96,10 @@ def replacing(name: str) -> Iterator[str]:
 
 
 def as_text(lines: Iterable[str]) -> Iterator[str]:
-    """Convert lines that `reading` returned with `exactly` to those that it returns without."""
+    """Convert lines that `reading` returned with `exactly` to the lines that it returns without `exactly`.
+
+    Line endings become newlines, invalid UTF-8 becomes U+FFFD, and a byte order mark is removed.
+    """
     is_first = True
     rest = iter(lines)
     while some := list(itertools.islice(rest, AT_ONCE)):

@@ -3,18 +3,23 @@
 ``recognise(head)``
     returns whether a text that begins with `head` (4 KiB at most) is in this format.
 ``read_records(lines, source=…, notes=…)``
-    returns the records, and a `Rejected` for each that could not be read. `notes` counts what was
-    ignored, repaired or unread. A reader that repairs accepts ``strict=True``: then it raises
-    ParseError instead. With ``folds_steps=True``, steps that follow their job are merged into it; other
-    steps are returned as `StepUse`, jobs perhaps as `JobBatch`. Where a log has an entry for each change
-    of a job, each record has the entry in `report`, and `folding` merges them.
+    parses the lines, and returns records, and a `Rejected` for each record that could not be
+    read. `notes` counts what was ignored, what was repaired, and optional values that could
+    not be read (`Notes.count_unread`): these are unknown, and the job is kept. A reader that
+    repairs accepts ``strict=True``: then it repairs nothing, and raises ParseError. If its
+    logs have steps, it accepts ``folds_steps=True``: steps that follow their job are then
+    merged into it, and counted in `notes` as read and as merged; other steps are returned as
+    `StepUse`, and jobs may be returned as `JobBatch`.
+    In a log with an entry for each change of a job, a record has the entry in its field
+    `report`; the module `folding` merges those of a job.
 ``write_records(records, lost)``
-    returns the lines, if the format can be written. `lost` is called with the name of the field for each
-    value that the format cannot hold, and with a name that begins with ``job `` for each job.
+    formats the records as lines; only in formats that can be written. `lost` is called
+    with the field's name for every value that the format cannot hold, and with a
+    name that begins with ``job `` for every job that it cannot hold at all.
 
-If a log can be written exactly as it was read, the reader accepts ``keep_text=True``: records have their
-`source_text`, and other text is returned as `Passage`. The writer writes both unchanged, except for changed
-records.
+The reader of a format that can be written exactly as it was read accepts ``keep_text=True``: records then
+have their `source_text`, and the text between them is returned as `Passage`. The writer writes both
+unchanged, except for a record that no longer agrees with its text.
 """
 
 from __future__ import annotations
@@ -27,7 +32,10 @@ from jobfeatures.joblogs.loggedjob import Found
 
 
 class LogReader(Protocol):
-    """The interface of a module that reads a log format. Some formats' `read_records` have more arguments."""
+    """The interface of a module that reads a log format.
+
+    The arguments of its `read_records` depend on the format.
+    """
 
     def recognise(self, head: str) -> bool:
         """Return whether a text that begins with `head` is in this format."""

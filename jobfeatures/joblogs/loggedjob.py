@@ -1,7 +1,8 @@
-"""Defines records of jobs as logs and the accounting of batch systems report them. No I/O.
+"""Defines records of jobs as logs and the accounting of batch systems report them; no I/O.
 
-A `JobRecord` is what a log reports about one job (or one step), usually after its end, over all its nodes. A
-`Job` of `jobfeatures.records.model` is what a node knows about a job that may still run.
+A `JobRecord` holds what one line, element or object reports about one job (or one step of a job) across all
+its nodes, usually after it has ended. Readers of all log formats and accounting systems return it. In
+contrast, `Job` of `jobfeatures.records.model` is what a node knows about a job that may still be running.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ class SourceText(NamedTuple):
 
 
 class PartialReport(NamedTuple):
-    """One entry of a log that reports each change of a job, perhaps with changed values only.
+    """One entry of a log that reports each change of a job, possibly with only the values that have changed.
 
-    `at_secs` is the time of the report. `make` makes a record of values merged from reports.
+    `at_secs` is the time of the report. `make` makes a record of values, which may be merged from several
+    reports.
     """
 
     at_secs: Number
@@ -72,9 +74,10 @@ class StepUse(NamedTuple):
 class JobRecord:
     """One job of a log, or one step of a job. An unknown value is None or empty, never zero.
 
-    Times are epoch seconds, or seconds since the log's start if its date is unknown. Sizes (bytes) and CPU
-    times are totals over all processors and nodes. `step` is None for the job itself. `state_word` is the
-    batch system's own word. `more` holds rare values, by name.
+    Times are seconds since the epoch, or since the log's start if the log does not give its date. Sizes (in
+    bytes) and CPU times are totals over all processors and nodes of the job. `step` is None for the job
+    itself. `state_word` is the batch system's own word for the state. `more` holds values that few log
+    formats report, by name.
     """
 
     batch_system: str
@@ -267,7 +270,10 @@ class Notes:
         return (each for each in self.accepted_with_passages(found) if isinstance(each, JobRecord))
 
     def accepted_with_passages(self, found: Iterable[Found | Rejected]) -> Iterator[Found]:
-        """Yield all items but rejected ones, steps and text included; count records and rejected items."""
+        """Yield all items that a reader returns except rejected ones; count records and rejected items.
+
+        Unlike `accepted`, this also yields steps, batches and the text between records.
+        """
         for each in found:
             if isinstance(each, JobBatch):
                 self.read += len(each)
@@ -286,7 +292,11 @@ class Notes:
                     self.shown.append(each)
 
     def lines(self, *, in_full: bool = False) -> Iterator[str]:
-        """Yield a report of all counts but that of rejected records; unless `in_full`, only the largest."""
+        """Yield a report of all counts, except that of rejected records, line by line.
+
+        If there are many counts of one kind (unreadable, merged …), one line names the largest, unless
+        `in_full`.
+        """
         reported = (
             ("unreadable", self.unread),
             ("doubtful", self.doubtful),
@@ -305,7 +315,10 @@ class Notes:
 
 
 def is_too_much_cpu_time(cpu_secs: Number | None, cpus: Number | None, run_secs: Number | None) -> bool:
-    """Return whether CPU time exceeds CPUs × run time by more than rounding explains; False if unknown."""
+    """Return whether CPU time exceeds CPUs × run time by more than rounding explains; False if unknown.
+
+    Old accounting of Slurm has such jobs.
+    """
     if cpu_secs is None or cpus is None or run_secs is None:
         return False
     return run_secs >= 0 and cpu_secs > cpus * (run_secs * 1.05 + 60)
@@ -327,7 +340,10 @@ def _suspects(batch: JobBatch) -> Iterable[JobRecord]:
 
 
 def compute_run_secs(record: JobRecord) -> Number | None:
-    """Return for how many seconds a job ran, without suspensions; None if unknown."""
+    """Return for how many seconds a job ran, without suspensions; None if unknown.
+
+    The result is negative if the clock was set back.
+    """
     if record.run_secs is not None:
         return record.run_secs
     if record.start_secs is None or record.end_secs is None:

@@ -39,7 +39,10 @@ class TrackingDict(dict[str, V]):
 
 
 def holds_information(value: Any) -> bool:
-    """Return whether a value, or one within it, is not empty, zero, −1 or one of the words in NOTHING."""
+    """Return whether a value holds information: it is not empty, zero, −1 or one of the words in NOTHING.
+
+    A list or an object holds information if one of its values does.
+    """
     if isinstance(value, dict):
         if value.get("set") is False:
             return value.get("infinite") is True
@@ -62,9 +65,9 @@ def without_unreadable(
 ) -> V:
     """Return what `make` makes of the dictionary `values`, without the values that it cannot read.
 
-    If `make` raises ParseError, the value it names is removed and counted in `notes`, and `make` is called
-    again. The error is passed on if the value is `needed` or absent. Nested values have names such as
-    ``time.elapsed``.
+    If `make` raises ParseError, the value that the error names is removed and counted in `notes`, and `make`
+    is called again. ParseError is passed on if the value is among `needed`, or is not in `values`. Nested
+    values are named by their paths, such as ``time.elapsed``.
     """
     missed: list[tuple[str, Any]] = []
     while True:
@@ -85,7 +88,10 @@ def without_unreadable(
 
 
 def count_unreadable(faults: Iterable[Rejected], needed: Collection[str], notes: Notes) -> Rejected | None:
-    """Count one record's unreadable values in `notes`; if one is `needed`, return its fault instead."""
+    """Count the unreadable values of one record in `notes`, and return None.
+
+    If one of them is `needed`, nothing is counted, and its fault is returned.
+    """
     found = {each.field: each for each in faults}
     fault = next((each for name, each in found.items() if name in needed), None)
     for name, each in found.items() if fault is None else ():

@@ -1,8 +1,10 @@
 """Determines how a job record relates to an earlier one with the same id, and merges the two. Pure.
 
-It is another report of the same run, the next part of a resized run, a next run, or another job. Values of a
-later report replace earlier ones. A new run begins only if the batch system says so: by its count of
-restarts, a new submission, a start after an end, or an ended job that waits or runs again.
+A record may be another report of the same run, the next part of a resized run, or a next run; or it may be of
+another job. Batch systems report a job repeatedly: the queue, the accounting of each day, Sonar with each
+change. Values of a later report replace earlier ones; values that a later report leaves out are kept. A new
+run begins only if the batch system says so: by its count of restarts, a new submission, a start after an end,
+or a job that has ended and now waits or runs.
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ _REPORTED_OF_A_START: Final = _REPORTED_OF_A_RUN | {"start_time", "nodes", "allo
 
 
 class Relation(Enum):
-    """How a record relates to an earlier one of the same job; the values are the words for counts."""
+    """How a record relates to an earlier one of the same job.
+
+    It is another report of the same run, the next part of a resized run, or the next run. The values are the
+    reasons under which `folding` counts merged records.
+    """
 
     SAME = "repeated report of a run"
     PART = "part of a resized job"
@@ -57,7 +63,10 @@ def order_of(record: JobRecord) -> tuple[Number, Number, int]:
 
 
 def relation(one: JobRecord, two: JobRecord, at_secs: Number) -> Relation | None:
-    """Return how record `two` relates to `one`, last reported at `at_secs`; None if it is of another job."""
+    """Return how the record `two` relates to the earlier record `one`; None if it is of another job.
+
+    `one` was last reported at `at_secs`.
+    """
     if _both(one.user, two.user) and one.user != two.user:
         return None
     if one.restarts is not None and two.restarts is not None and one.restarts < two.restarts:
@@ -153,14 +162,20 @@ def _filled(one: JobRecord, two: JobRecord, forgotten: frozenset[str]) -> JobRec
 
 
 def continued(one: JobRecord, two: JobRecord) -> JobRecord:
-    """Return `two`, the record of a job's next run, with values that it does not report taken from `one`."""
+    """Complete `two`, the record of a job's next run, from `one`, the record of the run before.
+
+    In a log that reports only changed values, values that `two` does not report are taken from `one`.
+    """
     if one.report is None or two.report is None:
         return two
     return _reported_again(one.report, two.report, _REPORTED_OF_A_START)
 
 
 def joined(one: JobRecord, two: JobRecord) -> JobRecord:
-    """Merge two parts of a resized run: the last part's resources, and the sum of what both used."""
+    """Merge the records of two parts of a resized run.
+
+    The resources are those of the last part; what both parts used is added up.
+    """
     added = {
         name: getattr(one, name) + getattr(two, name)
         for name in _ADDED

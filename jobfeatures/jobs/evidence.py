@@ -1,8 +1,9 @@
 """Judges whether a job is on this node, from all that is reported about its id. Pure. See docs/evidence.md.
 
-Sources are the batch system's answers, the prolog's record, the published directory, the epilog, and the
-job's control group. Observations are applied in the order of their times, by the node's clock: a later one
-may end or replace a run, never the other way round.
+The sources are the batch system's answers, the prolog's record, what was known when the job was last
+published, the epilog, and the job's control group. Each observation carries the time at which it was
+reported, by the node's clock, and observations are applied in the order of these times: a later one may end
+or replace the run that earlier ones report, never the other way round.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ CLOCK_DOUBT_SECS: Final = 600.0  # clocks differ by less than this: twice 300 s
 class RunRelation(enum.Enum):
     """How the run of a job that one observation reports relates to the run that another one reports.
 
-    SAME: nothing shows a difference. LATER, EARLIER: another run of the job. OTHER: another job with the same
-    id.
+    SAME: the same run, or nothing shows a difference. LATER and EARLIER: another run of the same job. OTHER:
+    a run of another job with the same id.
     """
 
     SAME = "same"  # or nothing tells them apart
@@ -49,8 +50,8 @@ class Presence(enum.Enum):
     """Whether a job is on this node, which decides what happens to its directories.
 
     HERE: they are created and kept up to date. COMPLETING: they are kept up to date while they exist.
-    UNCLEAR: they stay. REMAINS: the job has ended but processes remain; they stay for a while. LEFT: they are
-    removed.
+    UNCLEAR: nothing is proven, and they stay unchanged. REMAINS: the job has ended but processes remain, and
+    they stay unchanged for a while. LEFT: the job has ended, and they are removed.
     """
 
     HERE = "here"  # its directories are created and kept up to date
@@ -82,9 +83,10 @@ class JobObservation:
 
 
 class Group(NamedTuple):
-    """A control group with processes; `is_frozen`: all of them are frozen.
+    """A control group with processes.
 
-    `uid` is its user (None: unknown, or root), `alias` its name if its path has no job id.
+    `uid` is its user, None if unknown or root. `alias` is its name if its path has no job id. `is_frozen`:
+    all its processes are frozen.
     """
 
     uid: int | None = None
@@ -96,9 +98,9 @@ class Group(NamedTuple):
 class Evidence:
     """All that is known about one job id, from which `judge` decides.
 
-    `events` are proofs of an end, each with its epoch time; `group` is a control group with processes.
-    `published_at_secs` is the time of the published directory, if nothing else is known. `end_reported_secs`
-    is the previous `Finding`'s.
+    `reported` are reports; `events` are proofs of an end, each with its epoch time; `group` is a control
+    group with processes. `published_at_secs` is the time of the job's published directory, if nothing else is
+    known about the job. `end_reported_secs` is `Finding.end_reported_secs` from the previous judgement.
     """
 
     reported: tuple[JobObservation, ...] = ()
@@ -130,8 +132,9 @@ class Finding:
 def compare_runs(one: JobObservation, other: JobObservation) -> RunRelation:
     """Return how the run of a job that `one` reports relates to the run that `other` reports.
 
-    Another user or SLUID (Slurm's id of a run) means another job. Submission and restart count order two
-    runs; so do starts, if from one clock.
+    A different user or SLUID (Slurm's id of a run) means another job. Submission time and restart count order
+    two runs; so do start times, but only if both come from the same clock. A start that moves while
+    submission and count stay the same is due to a slow node.
     """
     mine, theirs = one.job, other.job
     if mine.uid is not None and theirs.uid is not None:
@@ -170,10 +173,10 @@ def find_difference(one: Job, other: Job) -> str | None:
 
 
 def is_another_run(before: Job, now: Job, *, was_over: bool) -> bool:
-    """Return whether the job `now` is another run than the job known `before`.
+    """Return whether `now`, a job that is here, is another run than `before`, the job known earlier.
 
-    `was_over`: the job had ended in between, so any later start is another run. Otherwise the start has to be
-    much later, as clocks differ.
+    `was_over`: in between, the job had ended or was not known, so that any later start shows another run.
+    Otherwise the start has to be much later, as two sources may have different clocks.
     """
     if find_difference(before, now) is not None:
         return True
@@ -187,7 +190,8 @@ def is_another_run(before: Job, now: Job, *, was_over: bool) -> bool:
 def before_prolog(job: Job, prolog_secs: float) -> Job:
     """Return a job that was reported before a prolog ran, without values that may be of an earlier run.
 
-    These are the restart count, and a start long before the prolog (`prolog_secs`, epoch).
+    It is used if the prolog's report has no restart count. The restart count is removed, and so is a start
+    time long before the prolog (`prolog_secs`, epoch); a small difference may come from another clock.
     """
     is_old = job.start_secs is not None and job.start_secs + CLOCK_DOUBT_SECS < prolog_secs
     return replace(job, restarts=None, start_secs=None if is_old else job.start_secs)
@@ -196,8 +200,8 @@ def before_prolog(job: Job, prolog_secs: float) -> Job:
 def judge(evidence: Evidence, *, now_secs: float) -> Finding:
     """Return whether the job is here, and what is known about it. `now_secs` is epoch time.
 
-    For at most `HOLD_SECS`, an ended job with processes keeps its directories, and a job stays known although
-    its id belongs to another job.
+    For at most `HOLD_SECS`, a job that is reported to have ended keeps its directories if its control group
+    has processes. For as long, a job stays known although its id is reported to belong to another job.
     """
     state = _weigh(evidence)
     published_secs = float("-inf") if evidence.published_at_secs is None else evidence.published_at_secs

@@ -30,8 +30,8 @@ _MAX_TIME_SECS = 2.0**40
 class PrologRecord(NamedTuple):
     """The job in a stored record.
 
-    `reported_at_secs` is when the batch system reported it (epoch, node's clock; None in older records),
-    `start_source` the source of its start (None: the record's writer).
+    `reported_at_secs` is when the batch system reported the job (epoch, node's clock), None in older records.
+    `start_source` is the source that reported the start time, None if that is the writer of the record.
     """
 
     job: Job
@@ -42,8 +42,8 @@ class PrologRecord(NamedTuple):
 def format_record(job: Job, *, reported_at_secs: float | None = None, start_source: str | None = None) -> str:
     """Return the JSON document for a job, one line; unknown fields are left out.
 
-    `reported_at_secs` (epoch) is when it was reported; `start_source` the source of its start (None: the
-    writer).
+    `reported_at_secs` (epoch) is when the job was reported; `start_source` is the source of its start time,
+    None if that is the writer of the record.
     """
     document: dict[str, Any] = {
         "batch_system": job.key.batch_system,

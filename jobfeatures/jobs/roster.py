@@ -30,9 +30,10 @@ _PRESENT = frozenset({Presence.HERE, Presence.COMPLETING})
 
 
 class KnownJobs(NamedTuple):
-    """What is known about all jobs at one time, by job; immutable.
+    """What is known about all jobs at one time; immutable.
 
-    `findings` are the judgements, `versions` the states of the prolog records that they are based on.
+    `findings` are the judgements; `versions` identify the state of the prolog records that they are based on.
+    Both are by job.
     """
 
     findings: Mapping[JobKey, Finding]
@@ -60,9 +61,10 @@ EMPTY = KnownJobs({}, {})
 
 
 class Roster:
-    """Decides which jobs are here from the sources' reports, by `evidence.judge`; keeps state.
+    """Decides which jobs are here from the sources' reports, by `evidence.judge`, and keeps state in between.
 
-    A removed prolog's record proves that the job has left this node, whatever earlier answers say.
+    The removal of a prolog's record proves that the job has left this node: it overrules earlier answers that
+    still report the job as running.
     """
 
     def __init__(self, rules: SuspensionRules = SuspensionRules()) -> None:  # noqa: B008  # it cannot change
@@ -83,9 +85,10 @@ class Roster:
         self._remembered.update((each.job.key, each) for each in published)
 
     def note_epilogs(self, withdrawn: Mapping[JobKey, float | None]) -> None:
-        """Note the jobs whose prolog record an epilog has removed.
+        """Note the jobs whose prolog record an epilog has removed, as the publisher noticed.
 
-        `withdrawn` maps them to the epoch time of the removal; None: another prolog has run since.
+        `withdrawn` maps each job to the epoch time of the removal, None if another prolog has left its record
+        since.
         """
         for key, at_secs in withdrawn.items():
             self._remembered.pop(key, None)
@@ -105,9 +108,10 @@ class Roster:
     ) -> KnownJobs:
         """Return what is known about all jobs, from the sources' latest tables and what is remembered.
 
-        `groups` are the control groups with processes, by job; `published` the times of change of jobs'
-        directories (epoch). `sources` are the polled batch systems: only of these, jobs that are no longer
-        reported are remembered. `now_secs` is epoch time.
+        `groups` are the control groups with processes, by job. `published` has the time of the last change of
+        each job's directory (epoch). `sources` are the batch systems that are polled: if no source reports a
+        job, what is remembered about it counts only if its batch system is one of them. `now_secs` is epoch
+        time.
         """
         groups, published = groups or {}, published or {}
         versions: dict[JobKey, Version] = {}

@@ -1,6 +1,8 @@
 """Detects by frozen control groups that jobs are suspended, before the batch system reports it.
 
-No I/O, but it keeps state. A newer answer of the batch system overrides an older freeze.
+It does no I/O, but keeps state. The kernel shows at each sample what the batch system reports up to
+`batch.refresh` later. A newer answer overrides an older freeze; if a batch system never reports suspensions,
+the control group decides.
 """
 
 from __future__ import annotations
@@ -63,10 +65,11 @@ class Freezes:
         return since_secs < (last.since_secs if last.thawed_secs is None else last.thawed_secs)
 
     def apply(self, known: JobObservation, *, ahead_secs: float) -> Job:
-        """Return the reported job, with its state and limit corrected by its control group.
+        """Return the job in a report, with its state and limit corrected by what its control group shows.
 
         `ahead_secs` is the batch system's clock minus this node's. Where suspended time does not count
-        against the wall limit, a suspended job gets `ran_secs`, a resumed one a later `limit_end_secs`.
+        against the wall limit, a suspended job gets `ran_secs`, the time it ran before, and a resumed one a
+        later `limit_end_secs`.
         """
         last = self._latest.get(known.job.key)
         if last is None or known.job.state not in _LIVING:

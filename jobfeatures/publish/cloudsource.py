@@ -1,7 +1,8 @@
 """Reads the machine features that a cloud provider publishes, found through its metadata service.
 
-Each metadata key is accessed once in the lifetime of a virtual machine, as HSF-TN-2016-02, "Environment
-variables", demands.
+Sources: HSF-TN-2016-02, "Environment variables": "the virtual machine may discover the values to set for the
+environment variables from 'machinefeatures' and 'jobfeatures' metadata keys … These metadata keys should only
+be accessed once in the lifetime of each virtual machine"; draft 0.99 of 2014 has the same.
 """
 
 from __future__ import annotations
@@ -61,9 +62,10 @@ class CloudSource(PolledSource):
         self._location: str | None = None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return a table without jobs, with the provider's machine features; arguments are ignored.
+        """Return a table without jobs, with the provider's machine features.
 
-        Raises SourceError if the provider does not answer.
+        The arguments, which other sources need, are ignored. Raises SourceError if the provider does not
+        answer.
         """
         del seen, claimed
         taken_at_secs = self._clock.now_secs()

@@ -13,7 +13,8 @@ log = logging.getLogger(__name__)
 class Contradictions:
     """Logs contradictory values of jobs or the machine, each once, and counts them in `count`.
 
-    They stay published. Source: HSF-TN-2016-02, grace_secs.
+    The values stay published. Source: HSF-TN-2016-02: a shutdown "will not be less than grace_secs seconds
+    after the moment the shutdown time is set".
     """
 
     def __init__(self) -> None:
@@ -32,9 +33,9 @@ class Contradictions:
     ) -> None:
         """Check the shutdown and start of a job, or of the machine (`key` None); log contradictions.
 
-        Times are epoch seconds. The shutdown must be at least `promised_secs` ahead, the start must not be
-        ahead. If `was_known` (perhaps announced before the daemon's start), they are judged only after a
-        change.
+        The shutdown (epoch seconds) must be at least the promised notice, `promised_secs`, ahead of now. The
+        start (epoch seconds) must not be ahead of now, but for a small difference of clocks. If `was_known`,
+        the times may have been announced before the daemon's start, so they are not judged until they change.
         """
         seen = shutdown_secs, start_secs
         before = self._seen.get(key, seen if was_known else (None, None))

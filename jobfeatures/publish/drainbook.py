@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 class DrainView:
     """All drains of this node at one time; immutable.
 
-    `drains` are operators' requests, `announced` the batch systems'. `problem`: why stored requests cannot be
-    read ("": they can).
+    `drains` are operators' requests, `announced` are the batch systems' announcements. `problem` says why the
+    stored requests cannot be read, empty if they can.
     """
 
     drains: Drains = NO_DRAINS
@@ -49,7 +49,8 @@ class DrainBook:
     def refresh(self, tables: Collection[JobTable], sources: Collection[str]) -> None:
         """Update `view` from the stored requests and the announcements in `tables`, the sources' answers.
 
-        Unreadable requests stay as they were. Announcements of other than `sources` are dropped.
+        Requests that cannot be read stay as they were. `sources` names the sources in use; announcements of
+        any other are dropped.
         """
         old = self.view
         drains, before, problem = old.drains, old.announced, ""

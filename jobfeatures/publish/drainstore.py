@@ -46,10 +46,10 @@ LOCK_TIMEOUT_SECS = 5.0
 
 
 class DrainStore:
-    """Reads and writes the two documents on drains below a root, for several processes at once.
+    """Reads and writes the two documents on drains below a root.
 
-    All methods raise OSError, and UnsafePathError if another user could have written a document; reading a
-    broken one raises ParseError.
+    It has no state; several processes may use the same root. All methods raise OSError, and UnsafePathError
+    if another user could have written the document; reading a broken document raises ParseError.
     """
 
     def __init__(self, tree: FeatureTree) -> None:
@@ -75,7 +75,8 @@ class DrainStore:
     def change(self, change: Callable[[Drains], Drains]) -> Drains:
         """Replace the operators' requests with what `change` makes of them, under the lock.
 
-        If `change` raises, nothing is changed. Raises LockTimeoutError if another process holds the lock.
+        If `change` raises, nothing is changed. Raises LockTimeoutError if another process holds the lock for
+        too long.
         """
         with self._tree.writing(DRAINS) as (folder, staging):
             if not has_locked(folder, LOCK_TIMEOUT_SECS):
@@ -189,7 +190,8 @@ def _with_features(machine: Machine, reported: Mapping[str, str]) -> Machine:
 def read_for_hook(tree: FeatureTree, machine: Machine) -> tuple[Machine, Drains]:
     """Return the machine with its shutdown time, and the requests for shutdowns of jobs. Never raises.
 
-    If requests cannot be read, there are none, and the machine keeps its published shutdown time.
+    If the stored requests cannot be read, none are returned, and the machine keeps the shutdown time that is
+    published: a hook rewrites all keys of the machine.
     """
     store = DrainStore(tree)
     try:

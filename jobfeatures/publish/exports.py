@@ -1,7 +1,9 @@
 """Writes the lines that export $MACHINEFEATURES, $JOBFEATURES and $JOBSTATUS, as paths or as HTTP URLs.
 
-Only the job's user can read them (root, while the user is unknown), as whoever knows a job's URLs can use
-them. A daemon that cannot give files away writes only paths.
+Only the job's user can read a job's files: whoever knows a job's URLs can use them, and a hook that looks up
+another user's job by mistake must find no lines. Until the user is known, root alone can read them. A daemon
+that is neither root nor that user cannot restrict a file so: then it holds only paths, and everybody can read
+it.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ NO_PROXY = ("no_proxy", "NO_PROXY")  # programs read one or the other, and some 
 class FeatureAccess(NamedTuple):
     """How jobs reach their features: by paths, by URLs or by both (`form`).
 
-    `url` is the HTTP listener's. `binds` are container programs that are to see the folders
-    (``APPTAINER_BIND``).
+    `url` is the HTTP listener's, None without one. `binds` are container programs that are to see the
+    folders, by variables such as ``APPTAINER_BIND``.
     """
 
     url: str | None = None
@@ -47,8 +49,8 @@ def format_exports(tree: FeatureTree, key: JobKey, binds: Iterable[str] = ()) ->
 def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[str]:
     """Yield export lines merged with values that the job's environment has already.
 
-    Merged are lists of folders to bind into containers, and of hosts in ``no_proxy``. Values unsafe in a
-    shell are left out.
+    Merged are lists of folders to bind into containers, and lists of hosts in ``no_proxy``; the job's own
+    come first. If the job's value would be unsafe in a shell, the line is left out.
     """
     for line in lines:
         name, _, ours = line.removeprefix("export ").partition("=")
@@ -69,7 +71,8 @@ def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[
 def format_urls(url: str, token: str, suffix: str = "") -> str:
     """Return a job's export lines with HTTP URLs; `suffix` is appended to the variables' names.
 
-    ``no_proxy`` names the host, too: no proxy may see the token.
+    They also name the host in ``no_proxy``, since no proxy can reach these URLs or may see the token: an IPv6
+    address with and without brackets, as programs differ.
     """
     from urllib.parse import urlsplit  # not for hooks of sites without addresses
 
@@ -90,7 +93,8 @@ def _lines(machine: str, job: str, status: str, suffix: str = "") -> str:
 def write_exports(tree: FeatureTree, key: JobKey, uid: int | None, gid: int, access: FeatureAccess) -> None:
     """Write the files with a job's export lines: one in the configured form, and one with URLs, if any.
 
-    They are readable by the job's user, `uid` (None: unknown) and `gid`.
+    They are readable by the job's user, `uid` and `gid` (`uid` None: unknown). `access` says how jobs reach
+    their features.
     """
     local, us = format_exports(tree, key, access.binds), os.geteuid()
     reader = Owner(us if uid is None else uid, gid) if us in (0, uid) else None

@@ -1,6 +1,7 @@
 """Counts hook failures: one file per action and reason, one byte per failure.
 
-Hooks append without a lock. Space is preallocated, so that failures on a full disk are counted.
+Several hooks may append at once, without a lock. The daemon preallocates space behind each file's end, so
+that a hook that fails because the disk is full is counted too.
 """
 
 from __future__ import annotations

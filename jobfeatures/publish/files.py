@@ -1,7 +1,7 @@
 """Writes files atomically, relative to a directory's descriptor; symbolic links are never followed.
 
-A directory's user may change it between any two calls. `staging` is the descriptor of a folder on the same
-file system, in which new files are made first.
+Everything here must cope with a directory that its user changes between any two calls. Where a function takes
+`staging`, this is the descriptor of a folder on the same file system, in which new files are made first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def update_directory(
 ) -> None:
     """Make an open directory hold exactly these keys with these values, one file each.
 
-    Only different files are written. Other files are removed, other directories moved to `staging`.
+    Only files that differ are written. Other files are removed; other directories are moved to the folder
+    `staging`.
     """
     with os.scandir(directory) as entries:
         foreign = [each.name for each in itertools.islice(entries, MAX_FOREIGN) if each.name not in values]
@@ -88,7 +89,8 @@ def write_if_changed(
 def read_private(folder: int, name: str, max_bytes: int = MAX_VALUE_BYTES) -> bytes | None:
     """Return the content of a private file in the open `folder`; None if there is none.
 
-    It counts only if it belongs to this user or root, and nobody else may read it.
+    It counts only if it is owned by this user or root, and nobody else may read it. It may have a second hard
+    link: `make_token` in another process makes one temporarily.
     """
     return _content(folder, name, {os.geteuid(), 0}, 0o600, max_bytes, max_names=2)
 
@@ -98,7 +100,8 @@ def replace_file(
 ) -> None:
     """Put a new file at a name in an open directory, in place of whatever is there.
 
-    It is made in `staging`, with this mode and owner (None: this process's). On OSError the old one stays.
+    It is made in the open folder `staging`, with this mode and owner (None: this process's user). On OSError
+    the old one stays.
     """
     temporary = unique_name(name)
     create_file(staging, temporary, content, mode, owner)

@@ -83,7 +83,8 @@ class Folders:
     def locked(self, key: JobKey, timeout_secs: float = LOCK_SECS) -> Iterator[None]:
         """Hold a job's lock in a ``with`` block, as prolog, epilog and daemon do to write.
 
-        Raises TimeoutError. Jobs share `LOCK_FILES` locks: a process must not hold two.
+        Raises TimeoutError, an OSError. The lock ends with its holder's process. Jobs share `LOCK_FILES`
+        locks, so a process must not hold two.
         """
         name = f"{sum(key.directory_name.encode()) % LOCK_FILES:02x}"
         with self.folder(LOCKS) as folder, opened(name, LOCK_FILE, folder, 0o600) as file:
@@ -95,8 +96,9 @@ class Folders:
     def kept_by_one_daemon(self) -> Iterator[None]:
         """Hold, in a ``with`` block, the lock that only one daemon per root can hold.
 
-        Raises ConfigurationError if another daemon holds it. Without disk space or permission, the block runs
-        without it, as nothing can be published either.
+        Raises ConfigurationError if another daemon holds it. The lock ends with this process; a program
+        started by it does not hold the lock. If the lock cannot be taken for lack of disk space or
+        permission, the block runs without it: nothing can be published either, until that changes.
         """
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(OSError, UnsafePathError):
@@ -122,7 +124,8 @@ class Folders:
     def folder(self, name: str) -> Iterator[int]:
         """Open a folder below the root in a ``with`` block, created if absent, and yield its descriptor.
 
-        Raises OSError; UnsafePathError if it or the root is no folder, another user's or writable by others.
+        Raises OSError, and UnsafePathError if it is no folder, or it or the root is another user's or
+        writable by others.
         """
         is_new = False
         with contextlib.suppress(FileExistsError):

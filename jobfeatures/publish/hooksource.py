@@ -1,6 +1,7 @@
 """Reads the records that prologs leave about the jobs they started: available at once, without a query.
 
-A record says nothing about a job's end, so the table is always incomplete.
+`jobfeatures publish` writes one record per job, `jobfeatures remove` deletes it. A record says nothing about
+a job's end, so the table of jobs is always marked as incomplete.
 """
 
 from __future__ import annotations

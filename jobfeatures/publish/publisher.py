@@ -36,9 +36,9 @@ STALE_STAGING_SECS = 60.0  # a hook is bounded to seconds: anything older was le
 class PublisherStatus:
     """The publisher's counts and state; immutable.
 
-    `published` is the number of jobs with directories (None: unknown). `failures` counts failed writes and
-    removals, `hook_failures` those of hooks by action and reason, `contradictions` values that contradict the
-    specification. `is_complete`: nothing failed at the last update.
+    `published` is the number of jobs with directories, None if they cannot be listed. `failures` counts
+    failed writes and removals, `hook_failures` those of hooks by action and reason, and `contradictions`
+    values that contradict the specification. `is_complete` says that nothing failed at the last update.
     """
 
     published: int | None = None  # None if the directories cannot be listed

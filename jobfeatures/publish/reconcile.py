@@ -1,6 +1,7 @@
-"""Plans which jobs' directories to write and which to remove, by `jobs.evidence`. Pure.
+"""Plans which jobs' directories to write and which to remove. Pure.
 
-Where the evidence is not conclusive, they stay as they are.
+The evidence about each job decides; see `jobs.evidence`. Where it is not
+conclusive, the job's directories stay as they are.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class DirectoryChanges(NamedTuple):
 def plan_publication(known_jobs: KnownJobs, published: Collection[JobKey]) -> DirectoryChanges:
     """Return the changes that bring the published directories in line with what is known.
 
-    A completing job gets no new directory. An ended job loses its directories and its prolog's record.
+    The epilog of a completing job may already have removed its directory: such a job gets no new one. A job
+    that has ended loses its directories and the record that its prolog left.
     """
     write: list[JobObservation] = []
     remove: list[JobKey] = []

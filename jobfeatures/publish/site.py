@@ -1,7 +1,7 @@
 """Resolves the site's settings about machines and jobs for this machine.
 
-The most specific setting applies: a flag or variable, the job's partition's table, the first table that
-matches the CPU model, the file's plain setting, the default.
+For each value the most specific setting applies: a flag or a variable, the table of the job's partition, the
+first table whose pattern matches the machine's CPU model, the plain setting of the file, the default.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def read_cpu_model(path: str = CPUINFO) -> str | None:
 def read_cores(folder: str = CPU_FOLDER) -> Cores | None:
     """Return the numbers of online cores, None if the system does not show them.
 
-    Source: Linux, Documentation/ABI/stable/sysfs-devices-system-cpu, ``cpuN/topology/thread_siblings_list``.
+    Source: Linux, Documentation/ABI/stable/sysfs-devices-system-cpu: ``cpuN/topology/thread_siblings_list``
+    lists the logical cores of N's physical core; offline ones have no such file.
     """
     cores: set[str] = set()
     logical = 0

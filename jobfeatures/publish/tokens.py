@@ -1,7 +1,7 @@
 """Makes and finds the secret tokens that identify jobs over HTTP: one per job, made when it is published.
 
-Whoever knows a job's token can read its features and write its status. Only root can read the folder of
-tokens. They last as long as the job's directories.
+Whoever knows a job's token can read its features and write its status. Tokens are stored in a folder that
+only root can read; they last until the job's directories are removed, across restarts of the daemon.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def parse_token(content: bytes | None) -> str | None:
 class TokenTable:
     """Finds the job of each token; reads the folder of tokens again when it changes. Used by one thread.
 
-    The time of a lookup does not reveal how much of a guess is right.
+    Tokens are looked up by a keyed digest, so that the time of a lookup does not reveal how much of a guess
+    is right.
     """
 
     def __init__(self, path: str) -> None:

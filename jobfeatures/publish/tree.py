@@ -93,7 +93,8 @@ class FeatureTree(Folders):
     def write_job(self, key: JobKey, values: Mapping[str, str], owner: Owner | None = None) -> None:
         """Make $JOBFEATURES of a job hold exactly these keys; only what changed is written.
 
-        A root process gives directory and files to `owner`. A directory of another owner is created anew.
+        Directory and files are given to `owner`, if there is one and this process runs as root. A directory
+        of the wrong owner, as after a change of the setting features.profile, is created anew.
         """
         if owner is not None and os.geteuid() != 0:
             owner = None
@@ -103,8 +104,9 @@ class FeatureTree(Folders):
     def make_status(self, key: JobKey, uid: int | None, gid: int = -1) -> None:
         """Create the job's empty $JOBSTATUS, owned by its user, unless the user has it already.
 
-        Another user's, left by an earlier job of this id, is removed with its token. Without root, it belongs
-        to this process's user. `uid` None: unknown.
+        Another user's directory was left by an earlier job of this id: it is removed, and so is the token,
+        which that user may know. If this process is not root, the directory belongs to its user, which is
+        right where the daemon and its jobs belong to the same user. `uid` None: the user is unknown.
         """
         name = key.directory_name
         with self.writing(STATUS) as (folder, staging):
@@ -120,7 +122,8 @@ class FeatureTree(Folders):
     def link_starters(self, key: JobKey, starters: Collection[int]) -> None:
         """Make links ``starter.PID`` to an HTCondor job's directories, for each process id in `starters`.
 
-        Other such links are removed. HTCondor can set a job's environment by its starter's process id only.
+        Other such links to these directories are removed. The links are needed since HTCondor's configuration
+        can set a job's environment by the process id of the job's starter, but not by the job's id.
         """
         target, wanted = key.directory_name, {f"{STARTER}{pid}" for pid in starters}
         for each in (JOBS, STATUS):
@@ -240,8 +243,8 @@ class FeatureTree(Folders):
     def remove_job(self, key: JobKey, *, keep_record: bool = False) -> bool:
         """Remove everything about a job; return whether there was anything.
 
-        Directories are moved to `staging`, which `sweep` empties. `keep_record` keeps the prolog's record,
-        whose absence means that the epilog has run.
+        Its directories are only moved to `staging`, which `sweep` empties. With `keep_record`, the prolog's
+        record stays: without it the daemon would conclude that the job's epilog has run.
         """
         name, found = key.directory_name, False
         self._drop_token(name)
@@ -265,8 +268,9 @@ class FeatureTree(Folders):
     def sweep(self, max_entries: int = SWEEP_ENTRIES, before_secs: float | None = None) -> bool:
         """Empty `staging` with at most `max_entries` deletions; return whether it is empty afterwards.
 
-        The rest is left to the next call. Entries changed since `before_secs` (epoch) are spared: another
-        process may be creating them.
+        A user may have nested directories too deeply for recursion, or filled one with a million files:
+        nested ones are moved up and handled in turn, and the rest is left to the next call. With
+        `before_secs` (epoch), entries changed since then are spared: another process may be creating them.
         """
         budget = max_entries
         with self.folder(STAGING) as staging:

@@ -49,10 +49,12 @@ def write_job(
 ) -> None:
     """Write a job's directories. The caller must hold the job's lock (`Folders.locked`).
 
-    `shutdown_secs` (epoch) is the job's own shutdown time. `noted` is the daemon's note about the job (None:
-    a hook calls), stored first; with it the job keeps its published start. Directories of an earlier job of
-    this id are removed. A published value stays if the new one is unknown, or if it was reported after
-    `reported_at_secs` (epoch, node's clock).
+    `shutdown_secs` (epoch) is the job's own shutdown time, None without one. `noted` is the daemon's note
+    about the job, None if a hook calls. It is stored first: without it, a daemon started after a crash would
+    withdraw the job. With a note, the job keeps the start that its prolog has published.
+
+    Directories that are provably of an earlier job of this id are removed first. A published value stays if
+    its new value is unknown, or if it was reported later than `reported_at_secs` (epoch, node's clock).
     """
     known, record = (_read_note(text, job.key) for text in tree.read_notes(job.key))
     note = known or record

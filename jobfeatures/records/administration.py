@@ -1,6 +1,7 @@
 """Defines records of data for administrators: scheduler, licences, fair shares, reservations.
 
-Unknown values are None; entries missing from an answer are omitted.
+There is one record per answer of a batch system. Unknown values are None; entries missing from an answer are
+omitted.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class UserRequests(Requests):
 class Cycles:
     """Statistics of the cycles of one scheduler, such as main or backfill, since they were last reset.
 
-    `mean_depth_jobs` is the mean number of jobs that a cycle examined, `queue_jobs` the last length of the
-    queue.
+    Times are in seconds. `mean_depth_jobs` is the mean number of jobs that a cycle examined, `queue_jobs` the
+    length of the queue in the last cycle.
     """
 
     count: int | None = None
@@ -56,8 +57,8 @@ class Cycles:
 class Scheduler(AdministrationAnswer):
     """The load of the batch system's controller.
 
-    `threads` are its server threads. `queued` are waiting messages, `jobs` events of jobs, by name; `cycles`
-    are by scheduler; `types` and `users` count requests.
+    `threads` is the number of its server threads. `queued` holds numbers of waiting messages, and `jobs`
+    numbers of events of jobs, both by name. `cycles` are by scheduler; `types` and `users` count requests.
     """
 
     threads: int | None = None
@@ -91,8 +92,9 @@ class Licences(AdministrationAnswer):
 class FairShare:
     """The share of an account, or, if `user` is not empty, of a user in the account.
 
-    The ratios are of the total. `usage_secs` is the decayed usage, weighted as the site weights resources.
-    `factor` (0 to 1) is what the share contributes to priorities.
+    `shares_ratio` and `usage_ratio` are fractions of the total. `usage_secs` is the decayed usage in seconds,
+    weighted as the site weights resources. `factor`, from 0 to 1, is what the share contributes to the
+    priority of jobs.
     """
 
     account: str
@@ -139,8 +141,8 @@ def each_once(
 ) -> tuple[tuple[Named, ...], tuple[Rejected, ...]]:
     """Parse each of `records` with `parse`; return the parsed records, and the rejected ones.
 
-    Rejected are malformed records, and those with the name of an earlier one. `source` names the batch
-    system.
+    A malformed record is rejected alone; so is a record with the name of an earlier one, because the name
+    becomes a label of time series. `source` names the batch system.
     """
     kept: dict[str, Named] = {}
     rejected: list[Rejected] = []

@@ -19,7 +19,8 @@ def are_same(column: Sequence[Any]) -> bool:
 def pack(columns: Mapping[str, Sequence[Any]]) -> bytes:
     """Pickle columns, none of which may be empty; the result takes a third of their memory.
 
-    A column of equal values is stored as one value, unless they are tuples.
+    A column of equal values is stored as one value, unless the values are tuples: equal tuples may have items
+    of different types.
     """
     shortened = {
         name: column[:1] if type(column[0]) is not tuple and are_same(column) else column

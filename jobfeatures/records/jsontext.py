@@ -30,9 +30,10 @@ def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[
 
 
 def parse_objects(text: str, *, source: str = "") -> Iterator[dict[str, Any] | ParseError]:
-    """Yield consecutive JSON objects in a text, and a ParseError for other text.
+    """Yield consecutive JSON objects in a text.
 
-    Then reading resumes at the next line that begins with an object.
+    For text that is not an object a ParseError is yielded, and reading resumes at the next line that begins
+    with an object.
     """
     import json
 

@@ -1,6 +1,7 @@
 """Parses local times without an offset, which are ambiguous in one hour of the year. Pure.
 
-`parse_local` returns both moments, `choose_moments` chooses one by what else is known about the job.
+When clocks are set back, the same local time occurs twice. `parse_local` returns both moments, and
+`choose_moments` chooses one of them by what else is known about the job.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Skipped(int):
 def parse_local(text: str, zone: tzinfo | None, *, field: str) -> int:
     """Parse an ISO time into epoch seconds; ParseError, which names `field`, for any other text.
 
-    Without an offset it is local to `zone` (None: this machine's). It is a `Twice` if two moments have this
-    local time, a `Skipped` if none has.
+    A time without an offset is a local time in `zone` (None: this machine's zone). The result is a `Twice` if
+    two moments have this local time, and a `Skipped` if none has.
     """
     try:
         local = datetime.fromisoformat(text)
@@ -64,9 +65,10 @@ def choose_moments(
 ) -> tuple[int | None, ...]:
     """Choose one moment for each of a job's local times, some of which may mean two moments (`Twice`).
 
-    `times` are in the order of events, with start and end last. The job ran for `ran_secs` and was suspended
-    for `away_secs` (None: unknown): the combination that agrees best, then the shortest, then the earliest is
-    chosen. Uncertain jobs, and those with a `Skipped` time, are counted in `doubtful`.
+    `times` are in the order in which the events happen; the last two are start and end. From start to end the
+    job ran for `ran_secs` and was suspended for `away_secs` (None: unknown). The combination that agrees best
+    with this is chosen; of several, the one with the shortest time span, then the earliest. If the choice is
+    uncertain, the job is counted in `doubtful`; so is a job with a time that never occurred (`Skipped`).
     """
     if any(isinstance(each, Skipped) for each in times):
         doubtful[SKIPPED_HOUR] += 1

@@ -21,8 +21,9 @@ class Metric:
     """The declaration of a metric family of Prometheus.
 
     `name` ends with its unit and has no ``_total`` or ``_info``; `kind` is "gauge", "counter", "info",
-    "histogram" or "summary". `meaning` is its help text. `sums`: a gauge's values may be added up over jobs.
-    `verbatim`: samples have exactly this name, as another exporter's.
+    "histogram" or "summary" (quantiles only). `meaning` is its help text. `sums` says that a gauge's values
+    may be added up over jobs, as those of counters always may. If `verbatim`, samples have exactly this name,
+    without a suffix such as ``_total``, because another exporter names them so.
     """
 
     name: str

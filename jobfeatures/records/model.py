@@ -131,9 +131,9 @@ class Job:
     """One job as its batch system reports it. An unknown value is None or empty, never zero.
 
     Times are in epoch seconds. `total_…` fields are over all nodes; `allocated_cpus`, `allocated_gpus` and
-    `gpus` are on this node. `limit_end_secs` is when the wall limit ends the job. By `deadline_secs` it must
-    have ended whatever its limit, with at least `grace_secs` of notice. `tasks` is the number of jobs in a
-    pending array.
+    `gpus` are on this node. `limit_end_secs` is when the wall limit ends the job, as the batch system
+    computed it. By `deadline_secs` the job must have ended whatever its limit, with at least `grace_secs`
+    seconds of notice. `tasks` is the number of jobs that the record of a pending array represents.
     """
 
     key: JobKey
@@ -203,8 +203,9 @@ class Job:
     def end_limit_at(self, now_secs: float) -> float | None:
         """Return when the wall limit ends the job (epoch seconds; None: unknown or no limit).
 
-        A suspended job counts as resumed now, a completing job ends now. A running job never has more than
-        its limit left, even if its start is in the future by this clock.
+        A suspended job counts as resumed now. A completing job ends now: its batch system has ended it. A
+        running job has started, even if its start lies in the future by this clock, so it never has more than
+        its limit left.
         """
         if self.state is JobState.COMPLETING:
             return now_secs
@@ -228,8 +229,9 @@ class Job:
 class Alias(NamedTuple):
     """A name in a control group's path that is not a job id, but belongs to a job.
 
-    `field` is the field of `Job` with this name. `is_reused`: several jobs have it one after another.
-    `remedy` is what an administrator has to do if two control groups have it.
+    `field` is the field of `Job` in which the batch system reports this name. With `is_reused`, several jobs
+    have the name one after another. `remedy` says what an administrator has to do if two control groups have
+    the same name.
     """
 
     field: str
@@ -299,9 +301,9 @@ class Cluster:
 class NodeNotice:
     """What a batch system reports about this node as a whole.
 
-    `draining`: it starts no more jobs. `shutdowns`: when it will be taken down (epoch seconds), including
-    past times still in force. `cpus`: what it can allocate (None: not reported). `features`: values for
-    $MACHINEFEATURES keys.
+    `draining`: the batch system starts no more jobs here. `shutdowns`: epoch seconds at which the node will
+    be taken down, including past ones that are still in force. `cpus`: the number of CPUs that it can
+    allocate here, None if not reported. `features`: values that it reports for $MACHINEFEATURES keys.
     """
 
     draining: bool = False

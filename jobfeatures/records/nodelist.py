@@ -29,9 +29,13 @@ _PIECE = re.compile(rf"(?:[A-Za-z0-9._-]|\[{_RANGE}(?:,{_RANGE})*\])+")
 def expand_nodes(text: str) -> tuple[str, ...]:
     """Return the node names in a compressed list, without repetitions, with zero padding.
 
-    The last bracket's numbers vary fastest; a range is padded to the width of its first number. Text after
-    the last bracket is accepted. "", ``(null)`` and ``None assigned`` give (). Raises ParseError for anything
-    else, and beyond 100,000 names. Source: slurm.conf(5), ``scontrol show hostnames``.
+    Source: slurm.conf(5) and ``scontrol show hostnames``; PBS and LSF print a plain subset of this form.
+    Names keep the list's order, the last bracket's numbers vary fastest, and a range is padded to the width
+    of its first number. Text after the last bracket, which Slurm does not allow, is accepted. "", ``(null)``
+    and ``None assigned`` give ().
+
+    Raises ParseError for anything else, and for more than 100,000 names, which are counted before they are
+    generated.
     """
     if text in NO_NODES:
         return ()

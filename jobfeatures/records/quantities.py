@@ -32,8 +32,9 @@ def counted(number: int, noun: str) -> str:
 def parse_slurm_duration(text: str, *, field: str = "", bare_unit_secs: int = 60) -> int:
     """Parse a Slurm duration into seconds, without fractions; ParseError for any other text.
 
-    Source: sbatch(1) ``--time``: ``MM``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS``. A
-    bare number is in units of `bare_unit_secs`.
+    Source: sbatch(1) ``--time``: ``MM``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS``;
+    sacct prints fractions in TotalCPU. A bare number is in units of `bare_unit_secs` (minutes in most
+    places).
     """
     match = _DURATION.match(text)
     if match is None:

@@ -17,7 +17,8 @@ T = TypeVar("T")
 def quickly_made(cls: Record) -> Record:
     """Make a frozen dataclass three times faster to construct: a class decorator.
 
-    Afterwards only the type checker forbids changes of fields.
+    Afterwards only the type checker forbids changes of fields. The `__init__` of a frozen dataclass calls
+    `object.__setattr__` for each field; with fifty fields that takes longer than all later use of the record.
     """
     like = [
         (each.name, Any, field(default=each.default, default_factory=each.default_factory))

@@ -90,7 +90,8 @@ def compute_sum(values: Iterable[Number]) -> Number:
 class UserQuality:
     """Figures of one user's jobs that have ended and whose expected end is final.
 
-    `violated` jobs ended after it, `tardiness_secs` is their total delay.
+    `violated` is the number of jobs that ended after their expected end, `tardiness_secs` their total delay
+    in seconds.
     """
 
     user: str
@@ -110,9 +111,10 @@ class UserQuality:
 class ScheduleQuality:
     """Figures of one batch system's schedule, over jobs that ended since `begin_secs` (epoch seconds).
 
-    `skipped` counts jobs without a necessary value, by reason. Sums cover jobs whose expected end is final;
-    `violated` of these ended later. `unsettled_jobs` have ended without a final one. Histograms, by
-    partition, cover all ended jobs.
+    Only jobs that have all necessary values are included; `skipped` counts the others, by reason. Sums cover
+    ended jobs whose expected end is final; `violated` of these ended after their expected end.
+    `unsettled_jobs` have ended, but their expected end is not final. Histograms, by partition, cover all
+    ended jobs.
     """
 
     source: str

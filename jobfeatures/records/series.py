@@ -33,8 +33,8 @@ class Series:
 class InstantAnswer:
     """The samples that a query of Prometheus returned, and the server's warnings, if any.
 
-    A warning may say that parts are missing. Each sample of a range is an element of `series`, in order of
-    time.
+    A warning may say that parts of the answer are missing. Each sample of a range is an element of `series`;
+    the samples of one series are in order of time.
     """
 
     series: tuple[Series, ...]

@@ -19,7 +19,8 @@ _CAUSES = re.compile(
 def cause_of(reason: str | None, *, is_held: bool = False) -> str | None:
     """Return why a pending job may not start yet: "held", "dependent" (on another job) or "date".
 
-    None if it only waits for its turn. `is_held` counts if `reason`, the batch system's word, says nothing.
+    Returns None if the job only waits for its turn. `reason` is the batch system's word for why it waits;
+    `is_held` counts if this word says nothing.
     """
     found = _CAUSES.match(reason or "")
     return found.lastgroup if found else (HELD if is_held else None)

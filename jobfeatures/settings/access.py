@@ -35,7 +35,8 @@ class Access:
     def get(self, path: str = "", query: Mapping[str, str] | None = None) -> str:
         """Return the body of the answer to a GET request for a path below the URL.
 
-        Raises SourceError, with flags that may help, unless the status is 2xx.
+        Raises SourceError if there is no answer or its status is not 2xx; the message names flags that may
+        help.
         """
         url, secs = self.url + path, self.timeout_secs
         try:

@@ -1,9 +1,13 @@
 """Declares settings: as fields of records, with the kinds of their values.
 
-A record is a frozen dataclass with `option()` fields; a configuration has `record()` fields. The dotted key
-follows from the fields' names, and from it the flag (``web.own_socket`` → ``--web.own-socket``), the variable
-(``JOBFEATURES_WEB_OWN_SOCKET``) and the place in the TOML file (``[web] own_socket``). `tables()` declares
-settings for some jobs or machines: ``[partition.long] grace_secs = 7200``.
+A record is a frozen dataclass whose fields are settings, declared by `option()`; only the class defines each
+setting's name, default and meaning. A configuration has such records as fields, declared by `record()`. The
+dotted key follows from the fields' names, and from the key the flag (``web.own_socket`` →
+``--web.own-socket``), the variable (``JOBFEATURES_WEB_OWN_SOCKET``) and the place in the TOML file
+(``[web] own_socket``).
+
+Settings that apply only to some jobs or machines are in tables of the file, declared by `tables()`:
+``[partition.long] grace_secs = 7200``. They have neither flag nor variable.
 """
 
 from __future__ import annotations
@@ -33,9 +37,9 @@ def variable_of(key: str) -> str:
 class Setting(NamedTuple):
     """One declared setting, as parsers and the documentation need it.
 
-    `path` are the names of the fields that lead to it. `named_flag` is its flag if that does not follow from
-    the key. `is_common`: --help shows it, else only --help-all. `live` are the daemon's roles that accept a
-    new value while they run.
+    `path` are the names of the fields that lead to it in a configuration. `named_flag` is its flag if that
+    does not follow from the key. If `is_common`, --help shows it, else only --help-all. `live` are the
+    daemon's roles, separated by blanks, that accept a new value while they run.
     """
 
     key: str
@@ -62,8 +66,8 @@ class Setting(NamedTuple):
 class Tables:
     """A group of tables in the settings file with values for some jobs or machines: ``[partition.long]``.
 
-    `label` is the kind of the tables' names, `values` are their keys and kinds. `path` and `live`: see
-    `Setting`.
+    `label` is the kind of the tables' names; `values` are the keys that a table may contain, with their
+    kinds. `path` and `live` are as in `Setting`.
     """
 
     key: str

@@ -1,7 +1,7 @@
 """Reads the settings file and its drop-ins; an error is one line that says what to do.
 
-Drop-ins of config.toml are in conf.d next to it, of any other NAME.toml in NAME.d. They are read in the order
-of names; the last value applies.
+The drop-ins of config.toml are in conf.d next to it, those of any other NAME.toml in NAME.d. They are read
+after the file, in the order of their names; if several contain the same setting, the last one applies.
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ def _check(path: str, document: Mapping[str, Any]) -> None:
 def read_bytes(path: str, *, is_drop_in: bool = False) -> bytes:
     """Return the bytes of a settings file, or of a drop-in.
 
-    Raises ConfigurationError if it cannot be read, is empty, too large or writable by others, or a drop-in is
-    no regular file.
+    Raises ConfigurationError if it cannot be read, is empty or too large, or others may write to it; also if
+    a drop-in is not a regular file.
     """
     try:
         with open(path, "rb", opener=open_at_once if is_drop_in else None) as file:

@@ -16,7 +16,8 @@ MAX_WORDS_CHARACTERS = 24  # of a choice's words, so that help fits into 80 colu
 def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
     """Add ``--config.file``, ``--set`` and one flag for each setting; booleans also get a ``--no-`` form.
 
-    `FOLDED` of the class has sentences that --help shows instead of a group's flags, by the group's name.
+    If the configuration class has an attribute `FOLDED`, --help shows one sentence instead of all flags of a
+    group of settings: `FOLDED` holds the sentence by the group's name, such as ``collector``.
     """
     # Values stay text here: `load_config` parses them, with the same error messages for every origin.
     settings = settings_of(config)

@@ -1,6 +1,8 @@
 """Finds each setting's value in flags, environment, file and defaults, in that order of precedence.
 
-See `jobfeatures.settings.declare`. A field `origins()` says where each value comes from.
+A configuration is a dataclass whose fields are settings or records of settings; the fields of a record are
+settings or records again: see `jobfeatures.settings.declare`. A field declared by `origins()` says where each
+value comes from.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ def compose(
 ) -> ConfigT:
     """Return a configuration of this class with these values (settings by key, tables by name).
 
-    Others have their defaults. `origins` says where each value comes from; `prefix` begins the keys.
+    What is not in `values` has its default. `origins` says where each value comes from; `prefix` begins the
+    keys.
     """
     made: dict[str, Any] = {}
     for each in fields(config):  # type: ignore[arg-type]  # any dataclass
@@ -100,8 +103,9 @@ def load_config(
 ) -> ConfigT:
     """Return the configuration: flags take precedence over the environment, then the file, then defaults.
 
-    `file` None: ``JOBFEATURES_CONFIG_FILE``, else the default file if it exists. `strict`: an undeclared key
-    in the file is an error (hooks declare only some). Raises ConfigurationError naming flag, variable or key.
+    `file` None means the variable ``JOBFEATURES_CONFIG_FILE``, else the default file if it exists. With
+    `strict`, a key in the file that the class does not declare is an error. A hook declares only some of the
+    daemon's settings, and ignores the others. Raises ConfigurationError naming flag, variable or key.
     """
     flags, environ = flags or {}, os.environ if environ is None else environ
     path = file or environ.get(FILE_VARIABLE)

@@ -1,6 +1,7 @@
 """Holds the last valid status that each job reported in $JOBSTATUS, and the problems since then.
 
-One thread refreshes; readers of `view` and `violations` need no lock.
+One thread refreshes. `view` and `violations` are each replaced by one assignment, so that readers take no
+lock.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class StatusTarget(NamedTuple):
 class StatusView:
     """What is known about one job's $JOBSTATUS; immutable. Times are epoch seconds.
 
-    `status` is the last valid set of values (None: none, or removed). `problem`: why the present files cannot
-    be used; `problems` counts these by kind.
+    `status` is the last valid set of values; it is None if the job has written none, or has removed its
+    files. `problem` says why the present files cannot be used, and `problems` counts such problems by kind.
     """
 
     status: JobStatus | None = None
@@ -84,8 +85,11 @@ class StatusBoard:
     def refresh(self, jobs: Mapping[JobKey, StatusTarget], *, only: Collection[JobKey] | None = None) -> None:
         """Read the status of these jobs, and forget all other jobs.
 
-        With `only`, just these and new jobs are read. Jobs whose lock was held last time come last; after
-        LOCK_BUDGET_SECS, jobs are tried without waiting for locks.
+        With `only`, read just the jobs in it and new jobs; what is known about the others does not change.
+
+        Jobs whose lock was held at the last refresh are read last. Once a refresh has taken LOCK_BUDGET_SECS,
+        each remaining job is still tried once, without waiting for its lock. So no job is skipped, and held
+        locks, few or many, delay a refresh by no more than this budget.
         """
         deadline = self._clock.monotonic_secs() + LOCK_BUDGET_SECS
         violations = dict(self.violations)

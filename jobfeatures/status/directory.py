@@ -1,8 +1,12 @@
 """Reads $JOBSTATUS, a directory that an untrusted user owns, from a daemon that may be root.
 
-Only the nine known names are opened, without following links, crossing mount points or blocking. Only small
-regular files of the job's user are read. used_CPU is locked first, by flock(2) and fcntl(2), shared, as the
-draft does not say how.
+Only the nine known names are opened, relative to the directory's descriptor, without following links,
+crossing mount points or blocking; the directory is never listed. Anything but a small regular file of the
+job's user is refused.
+
+Locks: the draft requires that used_CPU is locked first, but does not say how. flock(2) and fcntl(2) locks are
+independent on local file systems. So both are taken, shared, flock first, on one descriptor: closing any
+descriptor of a file drops all fcntl locks that this process holds on it.
 """
 
 from __future__ import annotations
@@ -48,10 +52,14 @@ class StatusFiles(NamedTuple):
 def read_status(path: str, *, owner_uid: int, lock_timeout_secs: float = LOCK_TIMEOUT_SECS) -> StatusFiles:
     """Read the files of a job's status directory while no writer holds the lock of the file used_CPU.
 
-    The parents of `path` must belong to this process's user, the directory to this, root or `owner_uid`, the
-    files to `owner_uid`. Raises FileNotFoundError without a directory; UnsafePathError, naming the file, for
-    a link, another kind of file, owner or mount, hard links or more than `MAX_VALUE_BYTES`; UnreadableError
-    if reading fails; LockTimeoutError after `lock_timeout_secs`.
+    All but the last component of `path` must belong to the user of this process. The directory may belong to
+    `owner_uid`, to root or to that user, the files to `owner_uid` only. Without used_CPU there is nothing to
+    lock; the other files are read all the same, so that the caller sees them.
+
+    Raises FileNotFoundError if there is no directory. Raises UnsafePathError, naming the file, for a link,
+    another kind of file, a foreign owner, a second hard link, a mount point or more than `MAX_VALUE_BYTES`,
+    and its subclass UnreadableError if opening or reading fails. Raises LockTimeoutError if a lock was held
+    for longer than `lock_timeout_secs`, which may be 0.
     """
     deadline = _CLOCK.monotonic_secs() + lock_timeout_secs
     reader = _Reader(path, owner_uid, deadline)
@@ -226,9 +234,10 @@ _syscall.restype = ctypes.c_long
 
 
 def open_inside(directory: int, name: str, flags: int, mode: int = 0) -> int:
-    """Open `name`, a single path component, in a directory; return the descriptor.
+    """Open `name`, a single path component, in a directory, with open(2)'s `flags` and `mode`.
 
-    Raises OSError; errno EXDEV for a mount point, unless openat2(2) is missing.
+    Returns the descriptor. Raises OSError; its errno is EXDEV for a mount point. Mount points are not
+    detected if the kernel (before 5.6) or a system call filter lacks openat2(2).
     """
     how = _OpenHow(flags, mode, _RESOLVE_NO_XDEV | _RESOLVE_NO_SYMLINKS)
     descriptor: int = _syscall(

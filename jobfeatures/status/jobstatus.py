@@ -1,6 +1,8 @@
 """Parses the nine values that a job writes into $JOBSTATUS: untrusted bytes become one consistent record.
 
-Source: Machine/Job Features, draft 0.99 of 2014-05-15, 3.1 to 3.9.
+Source: Machine/Job Features, draft 0.99 of 2014-05-15, sections "Pilot status information" and "Pilot status
+specific information" (3.1 to 3.9). The names are defined here only (and in client.py, which is
+self-contained; a test compares them).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Shares one batch system's accounting answers between its two users, so that nothing is queried twice.
 
-These are the documents in Sonar's format (a cluster monitor), and the quality of the schedule.
+Accounting is queried for the documents in the format of Sonar (a cluster monitor); the quality of the
+schedule is computed from the same answers.
 """
 
 from __future__ import annotations

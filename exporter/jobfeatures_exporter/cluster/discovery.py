@@ -25,9 +25,10 @@ def make_targets(
 ) -> list[TargetGroup]:
     """Return a target group for each node, with its exporter's address and labels.
 
-    `port` is the exporters'; `host` ("name" or "address") says how a target names its node. Left out are
-    nodes in a state of `skip`, and names that are no host names (``user@host``). A node that two batch
-    systems report appears as the first one reports it.
+    `port` is the exporters' port; `host` ("name" or "address") says how a target names its node. A node
+    without a known address is named by its name. Left out are nodes in one of the states `skip`, and nodes
+    whose name is no valid host name: Prometheus would query whatever `user@host` or `host/path` names. A node
+    that two batch systems report appears once, as the first of them reports it.
     """
     groups: dict[str, TargetGroup] = {}
     for cluster in clusters:

@@ -1,7 +1,10 @@
 """Computes what it would cost to shut down a whole pool of nodes, by the time of the shutdown. Pure.
 
-It is like `jobfeatures.drains.plan`, but with start, wall limit and CPUs of jobs only: all work of a killed
-job is lost, and none of a job's CPUs are idle before its end. Partitions that share nodes are one pool.
+The arithmetic is that of `jobfeatures.drains.plan`, but only start, wall limit and CPUs of jobs are known, as
+the queue shows them. So all work of a killed job counts as lost, and none of a job's CPUs as idle before its
+end. Queues are long: the cost is computed in one pass over the jobs, in the order of their ends.
+
+Partitions that share nodes are one pool: their jobs have to be drained together.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from jobfeatures_exporter.cluster.sums import starts_jobs
 class CurvePoint:
     """The cost of a shutdown `after_secs` from now, in core seconds: idle CPUs until then, and killed work.
 
-    `killed` is the number of killed jobs. `core_secs_before` is the total cost an instant earlier.
+    `killed` is the number of jobs that it kills. `core_secs_before` is the total cost an instant earlier,
+    when the jobs that end at that time would still be killed.
     """
 
     after_secs: float
@@ -40,8 +44,9 @@ class CurvePoint:
 class DrainCurve:
     """What shutting down one pool of nodes would cost: a point for now, and one for the end of each job.
 
-    `total_cpus` are denied to jobs by the drain. `unknown_jobs` are left out, as their CPUs or start are
-    unknown; `endless_jobs` have no known end.
+    `partitions` are the pool's, and `total_cpus` the CPUs that a drain denies to jobs. `unknown_jobs` counts
+    jobs that are left out because their CPUs or start are unknown; `endless_jobs` counts jobs without a known
+    end, which any shutdown kills.
     """
 
     partitions: tuple[str, ...]

@@ -89,8 +89,8 @@ class NodeAnswers:
     def answer(self, node_name: str) -> AnswerToNode:
         """Return the response to the node `node_name` about its jobs.
 
-        It is an error if the batch system has not answered yet or knows no such node. Jobs are marked
-        incomplete after a failed query.
+        It is an error if the batch system has not answered yet, or knows no such node. The jobs are marked as
+        incomplete if its latest query has failed.
         """
         status = self.keeper.status
         if status.table is None:

@@ -1,6 +1,7 @@
 """Computes what the controller's page shows of a cluster, and finds jobs for its search. Pure.
 
-Each node and job counts once, unlike in the sums by partition for scrapes.
+Each node and job counts once. These sums are computed when the page is requested: those that are stored for
+scrapes are by partition, so they may count a node or job several times.
 """
 
 from __future__ import annotations

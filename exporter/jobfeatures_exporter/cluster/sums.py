@@ -1,6 +1,7 @@
-"""Computes sums over a queue and over the nodes of a cluster, by partition, once per answer. Pure.
+"""Computes sums over a queue and over the nodes of a cluster, by partition. Pure.
 
-A job or node in several partitions counts in each; one in none counts under an empty name.
+Computed once for each answer of the batch system, not at each scrape: queues are long. A job that may start
+in several partitions, or a node in several, counts in each of them; one in none counts under an empty name.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class Waiting:
 class QueueSums:
     """Sums over one batch system's jobs that have not ended, by partition and a second key.
 
-    This is the state in `jobs` (numbers of jobs), `cpus`, `nodes` and `gpus`; the reason of a pending job in
-    `reasons`; what a pending job that may not start waits for in `not_eligible`. `waiting` describes the jobs
-    that may start.
+    The second key is the job's state in `jobs` (a number of jobs), `cpus`, `nodes` and `gpus`. In `reasons`
+    it is the reason of a pending job, and in `not_eligible` what a pending job that may not start waits for.
+    `waiting` describes the pending jobs that may start, by partition.
     """
 
     source: str
@@ -64,9 +65,9 @@ class QueueSums:
 class ClusterSums:
     """Sums over one batch system's nodes, most of them by partition and a second key.
 
-    `states` and `flags` count nodes. `cpus`, `memory_bytes` and `gpus` are allocated, idle or other (of nodes
-    that accept no jobs). `features` and `node_reasons` count nodes by these and state. `partitions`: whether
-    each accepts jobs (None: unknown).
+    `states` and `flags` count nodes by state or flag. `cpus`, `memory_bytes` and `gpus` are amounts that are
+    allocated, idle or other (of nodes that accept no jobs). `features` and `node_reasons` count nodes by
+    their feature or reason, and state. `partitions` says which partitions accept jobs (None: unknown).
     """
 
     source: str

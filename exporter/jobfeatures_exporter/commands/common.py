@@ -20,9 +20,10 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def config_of(arguments: argparse.Namespace, changes: Mapping[str, str] | None = None) -> ExporterConfig:
-    """Return the settings from flags, environment and settings file. Raises ConfigurationError.
+    """Return the settings from flags, environment and settings file.
 
-    `changes`, by key, replace values from the environment and the file, but not flags.
+    `changes`, by a setting's key, replace values from the environment and the file, but not flags. Raises
+    ConfigurationError if a setting is invalid.
     """
     flags = dict(vars(arguments))
     _warn_of_misspelt({each.variable for each in settings_of(ExporterConfig)})
@@ -45,7 +46,11 @@ def _warn_of_misspelt(variables: Set[str]) -> None:
 
 
 def pause_until_signal() -> Callable[[float], bool]:
-    """Return `pause(secs)`, which waits for so long, or until SIGINT or SIGTERM; then it returns True."""
+    """Return `pause(secs)`: it waits `secs` seconds, or until SIGINT or SIGTERM; True if a signal has come.
+
+    An Event would not do: the signal handler runs in the main thread, which may be holding the Event's lock
+    at that time, and would wait for itself. A SimpleQueue is made for this.
+    """
     came: SimpleQueue[int] = SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as by nohup

@@ -53,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the document of the subcommand and nothing else. Exit status 1 if it reports errors.
 
-    A failure is a document, too. Raises ConfigurationError before anything is done.
+    A failure is printed as a document too, so that a reader always gets one. Raises ConfigurationError before
+    anything is done.
     """
     changes = {} if arguments.cluster is None else {"sonar.cluster": arguments.cluster}
     config = config_of(arguments, changes)

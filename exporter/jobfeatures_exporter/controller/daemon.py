@@ -1,6 +1,7 @@
-"""The controller role: polls batch systems about the whole cluster, on one machine that is no compute node.
+"""The controller role: polls batch systems about the whole cluster. None of it runs on compute nodes.
 
-The batch system's commands have to work there, with permission to see all users' jobs.
+One such process per cluster is enough. It needs a machine where the batch
+system's commands work, and permission to see the jobs of all users.
 """
 
 from __future__ import annotations
@@ -204,7 +205,7 @@ class Controller:
         return describe_sources(keeper.status for keeper in self._keepers())
 
     def reconfigure(self, change: SettingsChange) -> None:
-        """Apply changed settings: those in `change` need no restart."""
+        """Apply the settings in `change`, which holds new ones only where no restart is needed."""
         self._config = change.config
 
     def _keepers(self) -> Iterator[Keeper[Any]]:
@@ -268,7 +269,8 @@ class Controller:
     def targets(self) -> list[TargetGroup] | None:
         """Return the nodes to scrape, for Prometheus' service discovery; None while they are not all known.
 
-        That is until each batch system has answered or failed, and one has reported nodes.
+        That is until each batch system has answered or failed, and at least one has reported nodes:
+        Prometheus replaces its whole list, and would drop the nodes of a system that is still being queried.
         """
         clusters = list(last_answers(self._clusters))
         if not clusters or not all(map(_was_asked, self._clusters)):

@@ -1,6 +1,7 @@
 """Keeps the quality of one batch system's schedule up to date, from its accounting and its queue.
 
-Accounting is queried for the whole history at the start, then for new records.
+At the start, accounting is queried for the whole history, later for new records. Answers that were fetched
+for Sonar documents are used as well, so that nothing is queried twice.
 """
 
 from __future__ import annotations
@@ -182,10 +183,11 @@ class LiveQuality:
 
 
 def compute_shown(before: ScheduleQuality | None, found: ScheduleQuality) -> ScheduleQuality:
-    """Return the quality to show: `found`, but with no counter lower than `before`, what was shown last.
+    """Return the quality to show: `found`, but with no counter lower than in `before`.
 
-    Prometheus takes a counter that falls for a reset. The schedule's own figures fall when a job is requeued
-    or corrected.
+    `before` is what was shown last (None: nothing). Prometheus takes a counter that falls for a reset. The
+    schedule's own figures fall when a job is requeued after its end or its record is corrected; the shown
+    values stay until other jobs make up for it.
     """
     if before is None:
         return found

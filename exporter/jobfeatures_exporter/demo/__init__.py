@@ -1,7 +1,8 @@
 """Demonstrates the daemon on any Linux machine: real processes are its jobs, described in a spool folder.
 
-This package plays the batch system: it starts jobs, writes an SSS job object for each, ends jobs at their
-wall limits, and cleans up.
+The normal daemon reads that folder. This package plays the batch system: it starts jobs, writes an SSS job
+object for each, ends jobs at their wall limits, and cleans up. Everything shown about the jobs comes from the
+same code that serves a cluster.
 """
 
 from __future__ import annotations
@@ -128,9 +129,10 @@ class DemoBatchSystem:
 
 
 def run_demo(config_for: Callable[[Mapping[str, str]], ExporterConfig]) -> int:
-    """Run the demonstration until Ctrl-C, then remove its processes and files; return the exit status.
+    """Run the demonstration until Ctrl-C, then end its processes and remove its files.
 
-    `config_for` returns the configuration with other defaults, by key.
+    `config_for` returns the configuration, given other defaults for some settings, by key. Returns the exit
+    status.
     """
     folder = tempfile.mkdtemp(prefix="jobfeatures-demo-")
     spool, root = os.path.join(folder, "spool"), os.path.join(folder, "features")

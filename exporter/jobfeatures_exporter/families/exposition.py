@@ -1,6 +1,7 @@
 """Metric families as text: the Prometheus format 0.0.4 and OpenMetrics 1.0.
 
 A sample is a tuple of label values, in the order that its metric declares, and a value.
+Only this module turns labels into text; the text is cached from one page to the next.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Family(NamedTuple):
     def counted(cls, metric: Metric, counts: Iterable[tuple[Values, int]]) -> Family:
         """Return a family of the counts above 0, sorted by label values.
 
-        Callers show a total in a second family, which has a sample even if it is 0.
+        As counts of 0 are left out, callers show a total in a second family, which has a sample even if it is
+        0.
         """
         return cls(metric, [each for each in sorted(counts) if each[1]])
 
@@ -126,7 +128,8 @@ def histogram_samples(
 ) -> list[Sample]:
     """Return the samples of a histogram with the label values `values`.
 
-    `counts` are cumulative, for each of `bounds` and +Inf; `total` is the sum of the observed values.
+    `counts` has the cumulative number of observations up to each bound in `bounds`, and last up to +Inf;
+    `total` is the sum of the observed values.
     """
     limits = [*(float(each) for each in bounds), math.inf]
     classes = [((*values, format_value(limit)), count) for limit, count in zip(limits, counts, strict=True)]
@@ -161,7 +164,8 @@ def parse_accept(header: str) -> list[Range]:
 def choose_format(accept: str) -> tuple[bool, str]:
     """Return (whether the answer is OpenMetrics, its content type) for a request's Accept header.
 
-    The format with the higher quality is chosen; if equal, OpenMetrics if named. Else it is Prometheus' text.
+    The format with the higher quality is chosen. If both have the same, it is OpenMetrics if the header names
+    that format, otherwise Prometheus' text. If the header accepts neither, it is Prometheus' text.
     """
     ranges = parse_accept(accept)
     openmetrics, is_named = _quality(ranges, "application/openmetrics-text", {"1.0.0", "0.0.1"})

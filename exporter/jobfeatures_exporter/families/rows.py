@@ -92,8 +92,9 @@ class KeptRows:
     ) -> list[Family]:
         """Return a family for each metric, with the samples of all jobs.
 
-        `jobs` has each job's label values and data. `make` turns these into a sequence of samples for each
-        metric; it is not called if the data are as on the last page.
+        `jobs` has, for each job, its label values and the data that its samples are made from. Given these
+        two, `make` returns a sequence of samples for each metric. It is not called for a job whose data are
+        the same as on the last page.
         """
         before, now = self._rows.get(make, {}), {}
         for job, basis in jobs:

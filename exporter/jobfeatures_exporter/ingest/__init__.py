@@ -1,5 +1,6 @@
 """Receives and shows documents (envelopes) about foreign nodes: nodes that Sonar or a similar agent monitors.
 
-`listener` and `folder` take documents, `parse` makes records, `nodes` keeps each node's state, `foreign` and
-`books` make a snapshot of it, `page` makes metrics.
+`users` and `listener` accept documents over HTTP, `folder` reads them from files, and `parse` makes records
+of them. `nodes` keeps the latest state of each node. `foreign` and `books` make a snapshot of that state, and
+`page` makes metrics of the snapshot.
 """

@@ -1,8 +1,9 @@
 """Counts what a job on a foreign node has used: sums over its processes, which never decrease. Pure.
 
-A process's counters include children it has waited for. So when a process vanishes while an ancestor lives,
-its counts are subtracted from the job's later growth. Where the agent reports several processes as one sum
-(rolled up), growth may be missed: too little is counted, never too much.
+A process's counters include those of the child processes it has waited for. So when a process vanishes while
+an ancestor lives that may wait for it, the vanished counts are subtracted from the job's later growth, and
+nothing is counted twice. Where the agent reports several processes as one sum (rolled up), it is unknown
+which of them ended, so growth in the same interval may be missed. If in doubt, too little is counted.
 """
 
 from __future__ import annotations

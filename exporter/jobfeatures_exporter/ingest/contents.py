@@ -1,7 +1,7 @@
 """The records that `parse` makes of other agents' documents (envelopes). They are immutable.
 
-An omitted number is 0, as agents omit zeros. None: the agent's version never sends it, or reports it as
-unset.
+Content that a node's snapshot has too is held in the snapshot's types. If an envelope omits a number, the
+record has 0, since agents omit zeros. None marks what the agent's version never sends, or reports as unset.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class ProcessGpuRecord:
 class ProcessRecord:
     """One received process, or `count` processes of one parent and command that the agent has summed.
 
-    The pid of such a sum is 0, or since Sonar 0.18 a stable number above all pids. None: not reported.
+    The agent calls such a sum rolled up; its `pid` is 0, or since Sonar 0.18 a number above all pids that is
+    stable as processes come and go. Figures are None if the agent does not report them.
     """
 
     pid: int
@@ -63,8 +64,9 @@ class ReceivedJob:
 class SampleRecord:
     """A received sample of a node and its jobs; `time_secs` is None if the document gives no time.
 
-    `core_secs` are the CPU seconds each core was busy, `system` other figures of the node, `errors` the
-    agent's messages, `rejected` elements left out as invalid.
+    `core_secs` holds the CPU seconds each core was busy. `system` has the node's other figures, without those
+    that have fields here. `errors` are the agent's messages on what it could not do; `rejected` are the
+    elements that were left out as invalid.
     """
 
     cluster: str
@@ -83,7 +85,8 @@ class SampleRecord:
 class SysinfoRecord:
     """A received description of a node's hardware and software, in the field `sample`.
 
-    Omitted numbers are None. `rejected` are elements left out as invalid.
+    Numbers that the document omits are None, since none of them can be 0. `rejected` are the elements that
+    were left out as invalid.
     """
 
     cluster: str
@@ -95,9 +98,10 @@ class SysinfoRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsRecord:
-    """Received jobs of a cluster. A value in a later record of a job replaces the earlier one.
+    """Received jobs of a cluster. Where a later record of a job has a value, it replaces the earlier value.
 
-    `time_secs` is None if the document gives no time; `rejected` are elements left out as invalid.
+    `time_secs` is None if the document gives no time; `rejected` are the elements that were left out as
+    invalid.
     """
 
     cluster: str

@@ -1,7 +1,8 @@
 """Reads documents (envelopes) from a folder that Sonar's agents write.
 
-Files are YEAR/MONTH/DAY/*.json, also below CLUSTER/, and grow: reading continues at the last offset. Only the
-newest two days and regular files of bounded size are read; links are not followed.
+The files are YEAR/MONTH/DAY/*.json, also below CLUSTER/. They grow by appended documents: reading continues
+at the last offset. Only the newest two days of a tree are read. Links are not followed; only regular files
+are read, up to a bounded size.
 """
 
 from __future__ import annotations

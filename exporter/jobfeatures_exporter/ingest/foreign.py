@@ -1,6 +1,7 @@
-"""Makes the snapshot of a foreign node from a received sample, without CPU seconds of jobs. Pure.
+"""Makes the snapshot of a foreign node from a received sample. Pure.
 
-Sonar sends only the sum of user and system time: see `page`.
+The snapshot has no CPU seconds of jobs: Sonar only sends the sum of user and system time, for which a
+snapshot has no field. The module `page` makes that metric itself.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def compute_job_gpus(processes: list[ProcessRecord]) -> dict[str, tuple[float | 
 def count_gpu(gpu: GpuSample, before: GpuSample | None, at_secs: float, gap_secs: float) -> GpuSample:
     """Return a GPU's sample with counters of busy seconds and joules, which the agent does not send.
 
-    They are those of `before` (None: 0) plus the present load and power × `gap_secs`. `at_secs` becomes the
-    sample's time.
+    The counters are those of the previous sample `before` (None: 0), plus the present load and power, each
+    multiplied by `gap_secs`, the time since then. `at_secs` becomes the time of the sample.
     """
     busy, energy = (0.0, None) if before is None else (before.busy_secs or 0.0, before.energy_joules)
     if gpu.power_watts is not None:
@@ -74,7 +75,8 @@ def compute_snapshot(
 ) -> Snapshot:
     """Return the snapshot of a foreign node at the Unix time `taken_at_secs`.
 
-    `totals` are its jobs' counters; jobs without are left out. `gpus` and `job_gpus` are passed on.
+    `totals` are the counters of its jobs up to then; jobs without counters are left out. `gpus` and
+    `job_gpus` become the snapshot's, unchanged.
     """
     processes = processes_by_key(sample.jobs)
     return Snapshot(

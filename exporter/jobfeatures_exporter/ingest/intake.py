@@ -24,8 +24,9 @@ LOGGED_PER_SEC = 1.0  # rejected documents; beyond that they are only counted
 class IntakeResult:
     """The outcome of reading one text: `taken` documents were stored, others were faulty.
 
-    Each of `faults` names document, path and reason. `end` is the byte up to which the text was read: after
-    too many faults, not its end.
+    Each of the `faults` names the document, the path in it and the reason. `end` is the byte up to which the
+    text was read. After too many faults, reading stops before the end of the text, and the last fault says
+    so.
     """
 
     taken: int
@@ -46,10 +47,11 @@ class SonarIntake:
     def take(
         self, content: bytes, origin: str, *, growing: bool = False, clusters: Collection[str] | None = None
     ) -> IntakeResult:
-        """Store the valid documents in a text; return how many, and what was wrong with others.
+        """Store the valid documents in a text; return how many were stored and what was wrong with others.
 
-        Only `clusters` are accepted (None: any). If the text is `growing`, an incomplete last document is
-        left for the next call. `origin` names the text in the log.
+        Documents from clusters other than `clusters` are refused (None: any cluster is accepted). If the text
+        is `growing`, its last document may be incomplete and is then left for the next call. `origin` names
+        the text in the log.
         """
         text = content.decode("utf-8", "surrogateescape")
         taken, end, faults = 0, 0, []

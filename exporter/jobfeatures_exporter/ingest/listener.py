@@ -1,6 +1,8 @@
 """Accepts documents (envelopes) over HTTP, as Sonar's agents send them: POST to ROOT/TYPE.
 
-Senders use basic authentication. A few threads parse documents; requests beyond their capacity get 429.
+Senders identify themselves by basic authentication. Parsing and checking a document takes time: a few
+separate threads do it, so that neither scrapes nor sampling wait for it. Requests beyond their capacity are
+refused with 429.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ class SonarListener:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request: 200 if its documents are accepted, 400 with the faults of documents.
 
-        Raises Refused for a wrong sender, path, type or size, and if senders are too many or too fast.
+        Raises Refused if the sender, the path, the type or the size of the body is not accepted, or senders
+        are too many or too fast.
         """
         taken = await self._take(request, self._check(request))
         if taken.faults:

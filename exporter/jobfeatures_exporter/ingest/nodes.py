@@ -1,6 +1,7 @@
 """Keeps the latest state of every foreign node and cluster, bounded in number and age.
 
-States are replaced under one lock; a page shows those of one moment.
+Records come from the threads of the listener and of the folder; each node's state is replaced atomically
+under one lock, and a page shows the states of one moment.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ NEVER: Final = Moment(0.0, 0.0)
 class NodeState:
     """What is known of a foreign node. Immutable; replaced by another when a document arrives.
 
-    `sample` and `sysinfo` are the latest documents, `snapshot` is made from them, `totals` are its jobs'
-    counters. `seen_at_secs` is the Unix time of the sample, at most of its arrival.
+    `sample` and `sysinfo` are the latest documents (None: none yet), and `snapshot` is made from them.
+    `totals` are its jobs' counters. `seen_at_secs` is the Unix time of the sample, or of its arrival if that
+    is earlier.
     """
 
     sample: SampleRecord | None = None

@@ -1,6 +1,7 @@
 """Makes the metrics of foreign nodes, by the same collectors as for our own node.
 
-They have the labels cluster and node, and are cached until node or cluster report something newer.
+They have the labels cluster and node. A collector's output for a node is cached until the node or its cluster
+reports something newer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parses other agents' documents (envelopes) in Sonar's format into records. Pure.
 
-A bad element of an array (a job, a process, a GPU) is kept as `Rejected`; any other fault rejects the
-document.
+A bad element of an array of objects (a job, a process, a GPU) is left out and kept as `Rejected`; any other
+fault rejects the document.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ _MADE = re.compile(r"(?:dm-|md|loop|ram|zram|sr|nbd|zd)[0-9]")  # virtual, optic
 def parse_envelope(document: object, minutes_from: str | None = None) -> Record:
     """Return a document (envelope), of any kind and version that agents send, as a record.
 
-    Time limits are in seconds, or in minutes if `minutes_from` or an old version of this project has produced
-    it. Raises ParseError naming the path of the first fault.
+    Time limits are taken for seconds; for minutes if the document's producer is `minutes_from`, or this
+    project in the older form of its documents. Raises ParseError naming the path of the first fault that
+    rejects the document as a whole.
     """
     envelope, reader = read_envelope(document, minutes_from=minutes_from)
     data = envelope.get("data")

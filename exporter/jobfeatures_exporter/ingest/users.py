@@ -33,7 +33,8 @@ class User(NamedTuple):
 def parse_users(text: str, source: str = "") -> dict[str, User]:
     """Return the users by name, from lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD.
 
-    Empty lines and comments (#) are ignored. Raises ParseError, which never shows a password.
+    Empty lines and lines beginning with # are ignored. Raises ParseError, which never shows a password,
+    for malformed lines and duplicate users.
     """
     users: dict[str, User] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -57,7 +58,8 @@ def parse_users(text: str, source: str = "") -> dict[str, User]:
 def read_users(path: str) -> dict[str, User]:
     """Return the users in a file, in the syntax of `parse_users`, by name.
 
-    Raises OSError, ParseError, and UnsafePathError unless only root or this process's user can read it.
+    Raises OSError if it cannot be read, ParseError if it is malformed, and UnsafePathError unless root or
+    this process's user owns it and nobody else can read it.
     """
     try:
         return parse_users(read_private(path, MAX_FILE_BYTES).decode(), path)

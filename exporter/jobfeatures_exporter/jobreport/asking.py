@@ -33,8 +33,9 @@ AFTER_END_SECS = 120.0  # how long the exporter shows the last values of an ende
 class ReportQuestion:
     """What a report is asked for: the id of a job or array, and the time in which to search for it.
 
-    This ends at `at_secs` (Unix time) and begins `since_secs` before. `batch_system` and `cluster` restrict
-    the search; `cluster_label` is the label with the cluster's name. `where` names the server in messages.
+    The search ends at the Unix time `at_secs` and begins `since_secs` before it. `batch_system` and
+    `cluster`, if given, restrict the search; `cluster_label` is the label that holds the cluster's name on
+    this server. `where` names the server in messages.
     """
 
     job: str
@@ -64,9 +65,10 @@ class JobReports:
 
 
 def ask_all(ask: Ask, question: ReportQuestion) -> JobReports:
-    """Query the server for a job, or all tasks of an array, and return the reports.
+    """Query the server for the job of a question, or all tasks of an array, and return the reports.
 
-    Raises JobWithoutSamplesError, AmbiguousJobError, and what `ask` raises.
+    Raises JobWithoutSamplesError if no job is found, AmbiguousJobError if several jobs match, and whatever
+    `ask` raises.
     """
     warnings: dict[str, None] = {}
 

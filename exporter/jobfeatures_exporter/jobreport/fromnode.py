@@ -21,7 +21,8 @@ PEAKS = (jobs.USED, jobs.CHARGED, gpus.JOB_MEMORY)
 def ask_node(path: str, job: str, *, node: str, now_secs: float) -> JobReports:
     """Return the reports on a job or array, from the daemon that serves the UNIX socket `path`.
 
-    `node` is the node's name in reports. Raises SourceError, and what `report_page` raises.
+    `node` is the name that the reports give the node. Raises SourceError if the daemon does not answer, else
+    the errors that `report_page` raises.
     """
     server = Server(f"unix:{path}")
     answer = server.get("/metrics")
@@ -33,7 +34,8 @@ def ask_node(path: str, job: str, *, node: str, now_secs: float) -> JobReports:
 def report_page(text: str, job: str, *, node: str, now_secs: float) -> JobReports:
     """Return the reports on a job or array, made of the metrics page `text`.
 
-    `node` is the node's name in reports. Raises ParseError, JobWithoutSamplesError, AmbiguousJobError.
+    `node` is the name that the reports give the node. Raises ParseError if the page is malformed,
+    JobWithoutSamplesError if the job is not on it, and AmbiguousJobError if several jobs match.
     """
     series = [
         Series(each.name, {"instance": node, **each.labels}, each.value) for each in parse_lines(text, NAMES)

@@ -34,10 +34,11 @@ MISSING_SECS = 120.0  # tolerated without samples at the start: sources are poll
 class SeriesOfJobs:
     """The answers to the queries about some jobs, one list of series per query.
 
-    By metric: the `last`, `highest` and `average` values; the number of counter `resets`; and all `samples`
-    of the counters that were reset. Of points in time `step_secs` apart, a job was seen at `steps`, suspended
-    at `suspended_steps`. If it ran before under the same id, `before` is the CPU time at the start of this
-    run. `cards` describes the GPUs.
+    For each metric: the `last`, `highest` and `average` values; how often a counter was reset in `resets`,
+    and all values of the counters that were reset in `samples`. Of points in time `step_secs` apart, `steps`
+    counts those at which a job was seen, and `suspended_steps` those at which it was suspended. If the job
+    ran before under the same id (`had_runs_before`), `before` is the CPU time at the start of its present
+    run. `cards` describes the GPUs of the nodes.
     """
 
     last: tuple[Series, ...] = ()

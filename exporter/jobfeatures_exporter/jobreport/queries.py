@@ -1,6 +1,7 @@
 """Writes the PromQL queries of reports. Metric names come from the collectors. Pure.
 
-Each names the jobs by label matchers (`selector`) and has a range of `range_secs`: the server reads no more.
+Each query names the jobs by label matchers (`selector`), so the server reads only their series. It also has a
+range of `range_secs`, so the server reads only the time of the jobs.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ def selector_of(batch_system: str, job_ids: Iterable[str], more: str = "") -> st
 
 
 def find_jobs(job: str, more: str, since_secs: float) -> list[str]:
-    """Return queries for the info metric of every job, array or array's task with the id `job`.
+    """Return queries for the info metric of every job that the id `job` may mean.
 
-    `more` are further label matchers; the queries look back for `since_secs`.
+    It may be a job's id, an array's, or that of an array's task. `more` are further label matchers; the
+    queries look back for `since_secs`.
     """
     ways = [f"job_id={quoted(job)}", f"array_job_id={quoted(job)}"]
     task = re.fullmatch(r"(.+?)(?:_([0-9]+)|\[([0-9]+)\]|\.([0-9]+))", job)

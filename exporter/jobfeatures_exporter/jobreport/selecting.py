@@ -40,9 +40,10 @@ def choose_jobs(
 ) -> SelectedJobs:
     """Return the jobs that the id `job` refers to, among the series of the info metric in `found`.
 
-    Of a task and an array with this id (Slurm: the array's last task), the task is chosen unless the array
-    has more. `cluster_label` is the label with the cluster's name; `since_text` and `where` are for messages.
-    Raises JobWithoutSamplesError, AmbiguousJobError.
+    If `job` is the id of both a task and an array, the task is chosen unless the array has more tasks: in
+    Slurm an array has the id of its last task. `cluster_label` is the label that holds the cluster's name.
+    `since_text` (the time searched) and `where` (the server) are for messages. Raises JobWithoutSamplesError
+    and AmbiguousJobError.
     """
     series = [each for each in found if names_job(each.labels.get("batch_system"), each.labels.get("job_id"))]
     if not series:

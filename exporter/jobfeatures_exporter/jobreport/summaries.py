@@ -1,6 +1,7 @@
 """Writes summaries of ended jobs into Slurm's accounting, which outlives Prometheus' data, and reads them.
 
-A job without a summary is found again in the next round, whatever went wrong.
+No list of pending jobs is kept: a job without a summary in accounting is found again in the next round,
+whatever went wrong. Writing is pure apart from the callables passed in.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ def needs_summary(job: CommentedJob) -> bool:
 class SummaryWriter:
     """Writes the summaries that ended jobs lack in Slurm's accounting, in rounds.
 
-    A summary is written from `delay_secs` to `window_secs` after the job's end, at most `per_second` a
-    second. `ask` returns the report (None: nothing is known), and raises SourceError. `pause` waits for some
-    seconds, and returns something true when it is time to stop.
+    A job's summary is written `delay_secs` after its end at the earliest, `window_secs` after it at the
+    latest, and at most `per_second` are written each second. `ask` returns the report on a job's run (None:
+    nothing is known), and raises SourceError. `pause` waits for some seconds, and returns something true when
+    it is time to stop.
     """
 
     comments: JobComments
@@ -66,8 +68,8 @@ class SummaryWriter:
     def round(self) -> int:
         """Write the missing summaries, oldest first, and return how many were written.
 
-        `failure` says why some were not. Raises SourceError if a query fails or too many cannot be written,
-        CommentsSpoiltError if Slurm alters them.
+        If some cannot be written, the attribute `failure` says why, and the others are still written. Raises
+        SourceError if a query fails or too many cannot be written, CommentsSpoiltError if Slurm alters them.
         """
         now_secs = self.now()
         ended = self.comments.ended_since(now_secs - self.window_secs)

@@ -51,7 +51,8 @@ if TYPE_CHECKING:  # not needed on most nodes
 class LimitEnd(NamedTuple):
     """When the limits of a job end it; a field is None if unknown or unlimited.
 
-    `wall_end_secs` is Unix time, `cpu_remaining_secs` the seconds until the CPU limit is reached.
+    `wall_end_secs` is the Unix time at which its wall limit is reached, `cpu_remaining_secs` the number of
+    seconds until its CPU limit is reached.
     """
 
     wall_end_secs: float | None
@@ -61,8 +62,9 @@ class LimitEnd(NamedTuple):
 class OwnWaste(NamedTuple):
     """What draining or killing a job would waste, with its expected end.
 
-    `own` is as the job reports it, else an estimate. `counted` is at most what its allocated CPUs can do
-    until the expected end (draining) or could do since the start (killing).
+    `own` has the waste as the job reports it, or an estimate if it reports nothing. `counted` is the same,
+    but at most what its allocated CPUs can do until the expected end (draining) or could do since the start
+    (killing), in case the job reports too much.
     """
 
     own: NodeJob
@@ -73,11 +75,12 @@ class OwnWaste(NamedTuple):
 class Context:
     """All data that one scrape or HTML page shows; values that several collectors need are computed once.
 
-    `leftovers` are ended jobs with processes left, and the Unix time when their end was reported. `ended`
-    jobs have just ended. `findings`: whether each job is here. `status_violations` counts faults in
-    $JOBSTATUS by kind. `queues` to `administration` are about clusters, in the controller role. `kinds` are
-    the kinds of work shown, `rows` a cache of samples. `faulty` documents for Sonar were not sent;
-    `sonar_unreadable` counts failed reads for them.
+    `leftovers` has the ended jobs with processes left, and the Unix time when their end was reported. `ended`
+    has jobs that have just ended, `findings` whether each job is here, as the daemon has concluded, and
+    `status_violations` counts faults in $JOBSTATUS by kind. `queues` to `administration` are about whole
+    clusters, in the controller role. `kinds` are the kinds of work that are shown, `rows` is a cache of jobs'
+    samples on the last page. `faulty` counts documents for Sonar that were not sent, `sonar_unreadable`
+    failed reads for these documents.
     """
 
     now_secs: float
@@ -135,8 +138,8 @@ class Context:
     def jobs_of_empty_groups(self) -> frozenset[JobKey]:
         """Return the jobs of which only a control group without processes is left.
 
-        Their batch system does not know them, reports them elsewhere, or is not polled. If it fails, its jobs
-        are left out.
+        Their batch system does not know these jobs, reports that they are not on this node, or is not polled.
+        If it is polled but fails, its jobs are left out: they may still start processes in their groups.
         """
         return frozenset(
             key
@@ -176,7 +179,8 @@ class Context:
     def allocatable_cpus(self) -> int | None:
         """Return how many CPUs of this node jobs can be allocated; None if unknown.
 
-        It is the setting, else what batch systems report, else all CPUs of the machine.
+        The number is that of the settings, else the one that batch systems report, else all CPUs of the
+        machine.
         """
         given = self._given_cpus
         return self.machine.total_cpus if given is None or self._states_cpus else given
@@ -195,8 +199,9 @@ class Context:
     def whole_node_jobs(self) -> dict[JobKey, bool]:
         """Return whether each job on this node has all of it to itself; unknown: the job is left out.
 
-        This is so if all allocatable CPUs are allocated to it, and no other job, or process of an ended job,
-        is here.
+        A job has the node to itself if all allocatable CPUs are allocated to it, and neither another job nor
+        a process of an ended job is here. If nobody reports the number of allocatable CPUs, all CPUs of the
+        machine count.
         """
         jobs = self.jobs_here
         if len(jobs.keys() | self.ended_with_processes.keys()) > 1:
@@ -380,8 +385,8 @@ def _measured_waste(cpus: int | None, ends_secs: tuple[float | None, ...], used_
 def job_labels(key: WorkKey) -> Values:
     """Return the values of the labels `batch_system` and `job_id` for a job, or for other work.
 
-    These are kind and name of a container, service or session; ``none`` and ``PGID@EPOCH`` of a process
-    group.
+    For a container, service or session these are its kind and name, for a process group ``none`` and
+    ``PGID@EPOCH`` (see `GroupKey`).
     """
     if isinstance(key, JobKey):
         return key

@@ -31,8 +31,9 @@ class OpenFiles(NamedTuple):
 class MemoryBytes(NamedTuple):
     """Memory of a job or step in bytes, by component; a field is None if unknown, for limits also unlimited.
 
-    `file` is page cache, `sock` buffers of sockets, `charged` what counts against the limit, `reclaimable`
-    the page cache in `charged`. `limit` is the job's control group's, `limit_above` a lower one above it.
+    A component means the same on cgroup v1, on v2 and as a sum over processes. `file` is page cache, `sock`
+    buffers of sockets, `charged` what counts against the limit, and `reclaimable` the page cache in
+    `charged`. `limit` is the limit of the job's control group, `limit_above` a lower one of a group above.
     Beyond `high`, the kernel slows the job down.
     """
 
@@ -55,8 +56,8 @@ class MemoryBytes(NamedTuple):
     def used(self) -> int | None:
         """Return the bytes that the kernel has charged and cannot reclaim: charged memory less page cache.
 
-        The kernel drops page cache before it kills a process for lack of memory. Without control groups, the
-        result is the sum of the other components but swap.
+        Page cache is charged too, but dropped before the kernel kills a process for lack of memory. Without
+        control groups nothing is charged: the result is then the sum of the other components but swap.
         """
         if self.anon is None:
             return None

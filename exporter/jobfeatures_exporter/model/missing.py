@@ -14,9 +14,9 @@ from jobfeatures.records.model import JobKey
 class DaemonGroups(NamedTuple):
     """Where the daemon of a batch system, and its jobs, are in the tree of control groups.
 
-    `daemon` is the program's name, `group` the path of its control group (None: no such process, "":
-    unknown). `parents` are paths of groups whose children look like its jobs' groups. `makes_none`: all
-    processes that it started are in its own group, so jobs get none.
+    `daemon` is the daemon's program name and `group` the path of its control group (None: no such process is
+    seen, "": unknown). `parents` are paths of groups whose children have names like groups of its jobs.
+    `makes_none` says that all processes started by the daemon are in its own group: jobs get none.
     """
 
     daemon: str

@@ -175,9 +175,10 @@ class CommandSample:
 class JobSample:
     """What one batch job, container, service, session or process group uses on this node; None: unknown.
 
-    `run` is greater for each later execution. `place` is the container or path of its control group ("": the
-    default one), `alias` the name that this has instead of the job's id. `pressure_secs` is stalled time by
-    resource and ``some`` or ``full`` (all tasks). `work` counts hardware events.
+    `run` is greater for each later execution of a requeued job. `place` is the container or path that its
+    control group is in ("": the default one), `alias` the name that the group has instead of the job's id.
+    `pressure_secs` is stalled time by resource and ``some`` or ``full`` (all tasks stalled). `work` counts
+    hardware events.
     """
 
     key: WorkKey
@@ -321,8 +322,8 @@ class ProcessReader(NamedTuple):
 class KernelChecks(NamedTuple):
     """Counts since the start of what the eBPF programs missed; `threads` is the number of threads now.
 
-    `full`: usage without room for its control group. `without_storage`: tasks briefly not tracked. `tails`:
-    exits whose last moment was not counted. `misses`: skipped calls.
+    `full`: usage not counted, as there was no room for another control group. `without_storage`: tasks that
+    could briefly not be tracked. `tails`: exits whose last moment was not counted. `misses`: skipped calls.
     """
 
     full: int  # charges dropped for lack of room for another control group

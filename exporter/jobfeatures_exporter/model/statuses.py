@@ -35,9 +35,9 @@ class WebStatus:
 class SinkStatus:
     """The state of a sink, which is a destination of documents in Sonar's format.
 
-    Counts of documents: `sent` by type, `refused` by the receiver for good, `dropped` for lack of room,
-    `waiting` now. `failed` are attempts by type, `corrupt` spool files set aside. `last_success_secs` is Unix
-    time.
+    Counts are of documents since the start: `sent` by type, `refused` by the receiver for good, `dropped` for
+    lack of room, and those `waiting` now. `failed` counts attempts by type, `corrupt` spool files that were
+    set aside. `last_success_secs` is a Unix time; None: there was none.
     """
 
     name: str

@@ -1,6 +1,7 @@
 """The daemon: threads that sample the node, poll batch systems and keep the feature directories.
 
-Each publishes its results by a single assignment, so that scrapes wait for no lock.
+Each thread publishes its latest results by a single assignment. A scrape combines these results and takes no
+lock that a working thread holds.
 """
 
 from __future__ import annotations

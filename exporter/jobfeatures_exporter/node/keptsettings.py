@@ -1,7 +1,7 @@
 """Checks the settings file and its drop-ins while the daemon runs, since hooks read them at every job.
 
-A broken file is reported within a minute, in the log and by a metric. Hooks then use a copy of the last valid
-settings.
+A copy of valid settings is kept, which hooks use when the file is broken. A broken file is reported within a
+minute, in the log and by the metric that reports failed reloads.
 """
 
 from __future__ import annotations

@@ -16,9 +16,10 @@ from jobfeatures_exporter.node.nodeboard import NodeBoard
 
 
 class Knowledge:
-    """Decides which jobs are on the node, and sets `jobs` and `known_jobs` of the `NodeBoard`.
+    """Decides which jobs are on the node, and sets `jobs` and `known_jobs` of the `NodeBoard` accordingly.
 
-    It uses the batch systems' answers, the latest sample's control groups and the feature directories.
+    It uses the batch systems' answers, the control groups of the latest sample and the feature
+    directories.
     """
 
     def __init__(self, board: NodeBoard) -> None:
@@ -43,10 +44,11 @@ class Knowledge:
         return bool(withdrawn)
 
     def judge(self, published: Mapping[JobKey, float] | None = None) -> bool:
-        """Decide which jobs are here, and return whether feature directories must change.
+        """Decide by the latest data which jobs are here, and return whether feature directories must change.
 
-        The board gets the jobs; if one has ended, a sample is requested. `published` has the Unix time of
-        each directory's last change (None: as before). Any thread may call this.
+        The jobs are set on the board. A sample is requested if one has ended. `published` has the Unix time
+        of the last change of each feature directory; None: as given in the last call. Threads may call this
+        concurrently.
         """
         board = self._board
         with self._lock:
@@ -107,8 +109,8 @@ class Knowledge:
     def seen(self) -> tuple[frozenset[JobKey], frozenset[JobKey]]:
         """Return the jobs with processes in the latest sample, and the jobs with an empty control group.
 
-        The second set includes unconfirmed jobs. Neither has jobs whose epilog has run since, or whose batch
-        system's last answer is out of date.
+        The second set includes jobs that their batch system has yet to confirm. A job is in neither set if
+        its epilog has run since the sample, or if the last answer of its batch system is out of date.
         """
         living: set[JobKey] = set()
         empty: set[JobKey] = set()

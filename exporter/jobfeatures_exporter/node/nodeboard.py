@@ -95,8 +95,8 @@ class LatestSample:
 class NodeBoard:
     """The latest data on the node, which the daemon's threads set as attributes and scrapes read.
 
-    Each attribute is replaced as a whole by one thread, so readers take no lock. `samples` has the latest
-    snapshot, and lets threads wait for a new one.
+    An attribute is only ever replaced as a whole, by the one thread that the comment beside it names. So
+    readers take no lock. `samples` has the latest snapshot, and lets threads wait for a new one.
     """
 
     def __init__(self, config: ExporterConfig, clock: Clock) -> None:

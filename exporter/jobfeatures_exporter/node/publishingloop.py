@@ -59,7 +59,8 @@ class PublishingLoop:
     def wait_secs(self) -> float:
         """Return the seconds until the next update of the feature directories, 60 at most.
 
-        It is less after a failure, and before a shutdown of the machine.
+        It is less after a failure, and if the machine is to shut down before: the features of the 2014 draft
+        must not name the shutdown time once it has passed.
         """
         if not self._publisher.status.is_complete:
             return PUBLISH_RETRY_SECS

@@ -57,7 +57,8 @@ def make_finder(config: ExporterConfig) -> PlaceFinder:
 def find_places(config: ExporterConfig, clock: Clock) -> Callable[[], Places]:
     """Return a function that finds unusual places of jobs' control groups, for commands without threads.
 
-    Batch systems' configuration is read now. The function searches the tree at most once a minute.
+    Batch systems' configuration is read now. The function searches the tree when it is called, unless it did
+    so within the last minute.
     """
     finder = make_finder(config)
     finder.read_configuration()
@@ -248,7 +249,8 @@ class SamplingLoop:
     def pause_secs(self) -> float:
         """Return the seconds until the next regular sample.
 
-        It is longer if eBPF sums what jobs use and inotify reports new control groups.
+        The pause is longer if the kernel sums what jobs use (eBPF) and reports each new control group
+        (inotify); while no job runs, `run` may make it longer still.
         """
         interval_secs, snapshot = self._board.config.sample_interval_secs, self._board.samples.snapshot
         rests = (

@@ -92,8 +92,10 @@ class NodeSources:
     def refresh(self, names: Collection[str], empty: Collection[str] = ()) -> None:
         """Poll the batch systems in `names` and `empty` at once, within their rate limits.
 
-        These have not reported jobs with control groups here: groups with processes (`names`), or without
-        (`empty`). With batch.sources "auto", new systems in `names`, not in `empty`, are polled from now on.
+        All of them have control groups here of jobs that they have not reported: those in `names` a group
+        with processes, those in `empty` only groups without. With batch.sources set to auto, a system in
+        `names` that was not found at the start is polled from now on. A system in `empty` is not: it may have
+        been uninstalled.
         """
         is_auto = AUTO in self._board.config.polling.sources
         kept = {keeper.status.name: keeper for keeper in self._board.keepers}

@@ -1,7 +1,7 @@
 """Hides personal data: names of users, accounts, jobs and commands, and user ids.
 
-All that leaves the exporter passes through a `Privacy`: pages and metrics (`Context`), and documents.
-`Privacy.name` alone decides how a name is shown.
+Everything that leaves the exporter passes through a `Privacy`: the data of pages and metrics (`Context`)
+before it is rendered, documents before they are sent. `Privacy.name` alone decides how a name is shown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Restricts what a user is shown of a node: their own jobs, and what everybody can read in /proc. Pure.
 
-The node's power draw is excluded, as in the kernel. Only fields of a `Context` that are named here are shown.
+The node's power draw is excluded: the kernel shows it to root only, since it reveals what others compute.
+
+Only the fields of a `Context` that are named here are shown, so that a field added to it stays hidden.
 """
 
 from __future__ import annotations

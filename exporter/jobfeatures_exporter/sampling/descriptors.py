@@ -66,9 +66,12 @@ class Unreadable:
 class DescriptorBudget:
     """Limits how many descriptors all readers together keep open, and decides which files keep theirs.
 
-    Beyond the limit, files that are read at each sample come first; others are opened and closed at each
-    reading. The limit is RLIMIT_NOFILE, raised when needed, less `RESERVE` (or half) for HTTP clients and
-    others, and at most `max_open`. See getrlimit(2).
+    Up to the limit, every file keeps its descriptor. Beyond it, for a file that is read at each sample, the
+    rarely read file that was opened first is closed. Other files are then opened and closed at each reading.
+
+    The limit is RLIMIT_NOFILE, whose soft limit is raised up to the hard limit when needed, less `RESERVE`
+    (or half, if the limit is low). The rest is for other parts of the program, so that HTTP clients cannot
+    stop sampling. `max_open` limits the budget further. See getrlimit(2).
     """
 
     def __init__(self, max_open: int | None = None) -> None:

@@ -13,9 +13,11 @@ FIRST_AGAIN_SECS = 0.5
 class ExtraSamples:
     """Decides when extra samples are due. Times are in monotonic seconds.
 
-    A sample is due at once when a job begins or is about to end, and after 0.5, 1, 2 … seconds of a new job,
-    up to the regular interval. At most `BURST_SAMPLES` are taken in a row, and `SAMPLES_PER_SEC` a second;
-    less urgent ones are postponed.
+    A sample is due at once when a job begins or is about to end. A new job is sampled again after 0.5, 1, 2 …
+    seconds, until this gap reaches the regular interval: so any job is sampled in the second half of its
+    life. These later samples, and one after a control group was removed, are postponed in favour of urgent
+    ones if there are too many: at most `BURST_SAMPLES` are taken in a row, and `SAMPLES_PER_SEC` a second on
+    average.
     """
 
     def __init__(self, interval_secs: float) -> None:

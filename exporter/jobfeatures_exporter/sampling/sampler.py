@@ -204,7 +204,8 @@ class Sampler:
         """Return whether regular samples are not needed now.
 
         This is so if eBPF sums all that jobs use, no job can begin without a control group, and it is known
-        which processes to wait for.
+        which processes of each job to wait for. Then only scrapes, jobs that begin or end, and `read_between`
+        demand a sample.
         """
         needs_processes = self._processes.needs_all or self._counting.needs_all
         has_gpus = self._gpus is not None and bool(self._gpus.readers)
@@ -229,8 +230,8 @@ class Sampler:
     def read_between(self) -> bool:
         """For each job that has used CPU time, read what would be lost if its control group were removed now.
 
-        Return whether a sample is needed at once: a job was frozen or resumed, a group cannot be read, or the
-        node has counted an OOM kill.
+        Return whether a sample is needed at once, for what is not noticed otherwise: a job was frozen or
+        resumed, or its group cannot be read; or the node has counted an OOM kill, which may be a job's.
         """
         for directory, group in self._cgroups.known():
             source = directory.unique_name

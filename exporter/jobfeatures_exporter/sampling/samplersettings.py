@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 class SamplerSettings:
     """Where the node's files are, and which optional figures are read.
 
-    With `node_name`, control groups that name another (emulated) node are ignored. Without `sysfs`, no energy
-    is read. `process_io` is what processes of jobs read and write. `top_commands` is the number of a job's
-    commands reported by name (0: none).
+    With `node_name`, control groups that name another node are ignored, and their processes belong to no job:
+    one host may emulate several nodes. Without it all groups count, as if the host were one node. If `sysfs`
+    is None, no energy is read. `process_io` is what processes of jobs read and write. `top_commands` is the
+    number of commands of a job that are reported by name; 0: commands are not counted.
     """
 
     procfs: str = "/proc"
@@ -39,8 +40,8 @@ class SamplerSettings:
 class SampleExtras(NamedTuple):
     """What a single sample has to read in addition, because the page that is made from it shows it.
 
-    `cores` is CPU time on each CPU, `programs` CPU time by program. `thread_states` are the kinds of work
-    whose threads are counted by state.
+    `all_processes` are needed even if the kernel's sums suffice, `cores` is CPU time on each CPU, `programs`
+    CPU time by program. `thread_states` are the kinds of work whose threads are counted by state.
     """
 
     all_processes: bool = False  # even if the kernel's sums suffice

@@ -82,8 +82,8 @@ def sums_up(metric: Metric) -> bool:
 def compute_weight(job: Job | None, sample: JobSample | None, *, rate_cpus: float, gpus: int) -> float:
     """Return a job's weight: the CPUs it uses plus those allocated to it; a GPU counts as 16 CPUs.
 
-    `rate_cpus` is how many CPUs it uses, `gpus` the GPUs it was seen on, if the batch system reports none.
-    Among equals, memory decides.
+    `rate_cpus` is how many CPUs it uses. `gpus` is the number of GPUs it was seen on, which counts if the
+    batch system reports none. Among jobs with equal CPUs, memory decides.
     """
     allocated = job.allocated_cpus if job is not None else None
     if allocated is None:
@@ -140,8 +140,9 @@ class SeriesBudget:
     ) -> Page:
         """Return the page within the limit, with two more families that report how many series were dropped.
 
-        `sampled_secs` identifies the snapshot. `weigh` is called only if there are too many series. `extra`
-        are the numbers of series that the caller will add, by job (None: of no job).
+        `sampled_secs` identifies the snapshot that the page shows: increases are counted once for each
+        snapshot. `weigh` is called only if there are too many series. `extra` has the numbers of series that
+        the caller will add, by job (None: of no job); the caller leaves out those of hidden jobs.
         """
         extra = extra or {}
         series = sum([len(each.samples) for each in families]) + sum(extra.values()) + OWN_SERIES

@@ -27,9 +27,10 @@ class Threaded(Protocol):
 
 
 class Progress:
-    """Measures for how long periodic work has not been done, without time in which the process was stopped.
+    """Measures for how long periodic work has not been done.
 
-    One thread calls `made`, another `missing_secs` at least every MOST_SECS.
+    Time in which the process was stopped (by SIGSTOP, a frozen control group or a suspended machine) does not
+    count. One thread calls `made`, another `missing_secs` at least every MOST_SECS.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -52,8 +53,8 @@ class Progress:
 async def fail_if_dead(served: Threaded) -> None:
     """Watch the daemon's threads without end; raise JobfeaturesError once one of them has died.
 
-    It is also raised if no thread can be started. A supervisor then restarts the daemon. Replaces
-    `threading.excepthook`.
+    It is also raised if no thread can be started to answer a request. The daemon then ends, so that whatever
+    supervises it starts it anew. Replaces `threading.excepthook`.
     """
     ended: asyncio.Queue[threading.Thread] = asyncio.Queue()
     loop = asyncio.get_running_loop()

@@ -152,8 +152,9 @@ def describe_problems(statuses: Iterable[KeeperStatus[Any]], now_secs: float) ->
 async def keep_telling(notifier: Notifier, served: Supervised, prefix: Callable[[], str]) -> None:
     """Reset the service manager's watchdog periodically while all threads are alive.
 
-    It runs in the event loop that answers scrapes, so that the daemon is restarted if this hangs, too.
-    `prefix` returns the beginning of the status line.
+    It runs in the event loop that answers scrapes. If that loop hangs, or a thread has died or hangs, the
+    watchdog is not reset, and the service manager restarts the daemon. `prefix` returns the beginning of the
+    status line.
     """
     every_secs = min(TELL_SECS, (notifier.watchdog_secs or 2 * TELL_SECS) / 2)
     sent = ""

@@ -1,6 +1,7 @@
 """Sends Sonar's documents to sinks (receivers): one file per kind of sink, named in `SINKS` in config.py.
 
-`make_sink(config)` of a file returns a `Sink` or raises ConfigurationError.
+A file offers `make_sink(config)`, which returns a `Sink` or raises ConfigurationError. It is imported only if
+it is configured.
 """
 
 from __future__ import annotations

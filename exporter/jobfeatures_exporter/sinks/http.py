@@ -1,6 +1,7 @@
 """Posts documents over HTTP or HTTPS: to ROOT/sample and so on, with basic authentication.
 
-No redirect is followed; proxies are taken from the environment.
+The standard library's client, in a thread of its own, is enough for a document every few minutes. No redirect
+is followed, and proxies are taken from the environment.
 """
 
 from __future__ import annotations

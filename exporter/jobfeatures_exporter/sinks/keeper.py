@@ -27,8 +27,9 @@ def compute_retry_secs(failures: int) -> float:
 class SinkKeeper:
     """Sends documents to one sink, from a queue and in a thread of its own.
 
-    It first waits for up to `window_secs`, so that nodes do not all send at once. Waiting documents are kept
-    in a folder, or in memory without a usable one.
+    Each time documents come, the thread waits for up to `window_secs`, so that the nodes of a cluster do not
+    all send at once. From `start` on, waiting documents are kept in a folder, or in memory if no folder is
+    configured or it cannot be used.
     """
 
     def __init__(

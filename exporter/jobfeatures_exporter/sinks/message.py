@@ -12,9 +12,10 @@ SEND_TIMEOUT_SECS = 30.0  # for a sink's server to take one document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One document as it is sent, about a node or a whole cluster; `body` is its JSON.
+    """One document as it is sent, about a node or a whole cluster.
 
-    `kind` is one of `jobfeatures.formats.sonar.envelopes.TYPES`, `made_at_secs` a Unix time.
+    `kind` is one of `jobfeatures.formats.sonar.envelopes.TYPES`, `made_at_secs` is a Unix time, and `body` is
+    the document's JSON.
     """
 
     kind: str

@@ -1,6 +1,7 @@
 """Keeps documents that wait for a sink, oldest first: in memory, or in a folder that outlives the process.
 
-Beyond the bounds of bytes and number, the oldest are dropped and counted.
+They are bounded in bytes and number; beyond that the oldest are dropped and counted. One thread puts and one
+takes, under a lock; no method waits for a receiver.
 """
 
 from __future__ import annotations

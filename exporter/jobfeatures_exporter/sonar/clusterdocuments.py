@@ -144,8 +144,8 @@ def add_cluster_documents(
 ) -> None:
     """Have a sender send the jobs and cluster documents of one batch system periodically.
 
-    Accounting is first queried for `history_secs`. `queue` and `cluster` return the latest answers (None:
-    none yet).
+    Accounting is first queried for the last `history_secs`. `queue` and `cluster` return the latest answers
+    on the queue and the nodes (None: none yet).
     """
     jobs = JobsDocuments(
         sender.origin,

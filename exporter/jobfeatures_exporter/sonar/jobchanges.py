@@ -1,6 +1,7 @@
 """Remembers which fields of a job have been sent, to send only new or changed values again. Pure.
 
-After a restart everything is sent once more. Source: NEW-FORMAT.md, "Slurm".
+Source: NEW-FORMAT.md, "Slurm": every field is sent with the first record after it got a value, and again when
+it changed. After a restart everything is sent once more, which the format allows.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _STATE, _START = _FIELDS.index("job_state"), _FIELDS.index("start_time")
 class JobChanges:
     """Remembers a fingerprint of each field of each job's record that was sent.
 
-    Call `changes` for each record of an answer, then `end_round` once. Beyond `MAX_RECORDS`, the least
-    recently seen are forgotten, and sent in full again.
+    Call `changes` for each record of a query's answer, then `end_round` once. At most `MAX_RECORDS` are
+    remembered; beyond that, the least recently seen are forgotten, and sent in full when seen again.
     """
 
     def __init__(self) -> None:

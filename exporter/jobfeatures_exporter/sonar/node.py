@@ -34,7 +34,8 @@ MAX_TOKEN_BYTES = 16 * 1024
 def make_origin(config: SonarSettings, node_name: str | None) -> Origin:
     """Return what every document says of its sender: the cluster, the node and the access token.
 
-    `node_name` None: the kernel's host name. Raises ConfigurationError for a missing or invalid name.
+    Without `node_name`, the node's name is the kernel's host name, as Sonar sends it. Raises
+    ConfigurationError if a name is missing or invalid.
     """
     cluster = config.sinks.cluster
     if not cluster:

@@ -36,9 +36,9 @@ GpuWork = tuple[GpuCard, GpuProcess]
 class ProcessFigures:
     """The figures of one process, or the sums of several that are rolled up. None: unknown.
 
-    `cpu_secs` includes children waited for. The average is over its lifetime, the utilisation since the
-    previous sample. `anon_bytes` is private resident memory, `data_bytes` data and stack. `rolled_up` counts
-    the processes besides the first.
+    `cpu_secs` includes child processes that it has waited for. The average is over its lifetime, the
+    utilisation since the previous sample. `anon_bytes` is private resident memory, `data_bytes` data and
+    stack. `rolled_up` is how many processes are included besides the first.
     """
 
     pid: int  # rolled up: 0, or in the newer profile a number above all pids
@@ -132,8 +132,8 @@ def roll_up(
 ) -> list[ProcessFigures]:
     """Return the processes, with childless ones of the same parent and command summed into one entry.
 
-    Its pid is 0 or, if `current`, a number above all pids, the same for a job, parent and command. `job` is
-    the job's number.
+    The pid of such an entry is 0. If `current`, it is instead a number above all pids, unique within the job,
+    and the same for a job, parent and command while processes come and go. `job` is the job's number.
     """
     kept: list[ProcessFigures] = []
     alike: dict[tuple[int, str], list[ProcessFigures]] = {}

@@ -1,6 +1,7 @@
 """Makes Sonar's `sample` document: the node and its processes at one time. Pure.
 
-Where the specification and Sonar differ, this follows Sonar: see docs/sonar.md.
+Where the specification and Sonar differ, this follows Sonar, because that
+is what consumers know: see docs/sonar.md.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def sample_envelope(
 ) -> Document:
     """Return the `sample` document, or one that reports an error if the node was not read (`given` None).
 
-    A node without jobs has an empty list of jobs. `origin` says which node and cluster it is about.
+    The document of a node without jobs has an empty list of jobs, which shows that the node is alive.
+    `origin` says which node and cluster it is about.
     """
     if given is None or _is_empty(given.snapshot):
         return error_envelope(origin, "the node could not be read", now_secs)
@@ -196,7 +198,9 @@ def _names(given: SampleInput) -> dict[int, str]:
 class SonarJobId(NamedTuple):
     """The number and epoch by which Sonar's format identifies the job of a process.
 
-    Epoch 0 marks batch jobs, which may have several nodes. Anything else has the node's boot time.
+    Epoch 0 marks batch jobs: records with the same number from several nodes belong to one job. Anything
+    else, such as a process group, has the node's boot time as epoch, so that it is never merged with another
+    node's.
     """
 
     job: int
@@ -207,8 +211,10 @@ class SonarJobId(NamedTuple):
 def identify(snapshot: Snapshot) -> dict[int, SonarJobId]:
     """Return the number of each process's job in Sonar's format, by pid in ascending order.
 
-    A batch job whose id is no number has that of its oldest process's group. A process outside batch jobs has
-    the number of its process group. Without the boot time, only jobs whose id is a number are reported.
+    If a batch job's id is not a number, its number is the process group of its oldest process. This number
+    stays the same as long as that process lives. A process outside batch jobs, also in a container or
+    service, has the number of its process group, as in Sonar. If the boot time is unknown, only jobs whose id
+    is a number can be reported.
     """
     ids: dict[int, SonarJobId] = {}
     leaders: dict[JobKey, int] = {}

@@ -34,8 +34,8 @@ SENDING_WINDOW = 0.2  # documents go there at a random time within this part of 
 class Sender:
     """Sends several kinds of documents, each kind at its own interval and in a thread of its own.
 
-    `add` takes the function that makes a kind's documents; if it raises, an error document is sent. Invalid
-    documents are counted, not sent.
+    The documents of a kind come from the function passed to `add`; if it raises, an error document is sent
+    instead. A document that violates the format is counted instead of sent.
     """
 
     def __init__(
@@ -176,7 +176,8 @@ def compute_next_secs(now_secs: float, interval_secs: float) -> float:
 def make_sender(config: SonarSettings, node_name: str | None, privacy: Privacy, clock: Clock) -> Sender:
     """Return a sender with the configured sinks, and no kind of document yet.
 
-    Raises ConfigurationError for a missing or invalid name of cluster or node, or setting of a sink.
+    Raises ConfigurationError if the name of the cluster or node, or a setting of a sink, is missing or
+    invalid.
     """
     origin = make_origin(config, node_name)
     if config.sinks.spool_max_bytes == 0:
@@ -212,7 +213,8 @@ def add_node_documents(
 ) -> None:
     """Have a sender send this node's `sample` and `sysinfo` documents periodically.
 
-    `take` returns a new snapshot (None: the node could not be read). `unreadable` counts failed reads.
+    `take` returns a new snapshot of the node; None if it could not be read. `unreadable` counts files that
+    cannot be read.
     """
     documents = NodeDocuments(config, paths, sender.origin, clock, take, unreadable)
     sender.add(SAMPLE, config.sample_interval_secs, documents.sample)

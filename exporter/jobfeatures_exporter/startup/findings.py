@@ -21,7 +21,8 @@ class Mark(StrEnum):
 class DoctorFinding:
     """The result of one check of the command `doctor`.
 
-    `mark` is its severity, `what` was checked, `words` say what was found, `remedy` what to do.
+    `mark` is its severity, `what` names the thing checked, `words` say what was found, and `remedy` says what
+    to do if something is wrong.
     """
 
     mark: Mark

@@ -27,10 +27,11 @@ PROFILE = "/etc/profile.d"  # read by shells: Torque's prologue cannot set envir
 class NamedHook(NamedTuple):
     """One hook of a batch system as configured, or a setting that hooks depend on.
 
-    `name` is the batch system's for it; `command` is empty if none is set; `queue` is empty for all. `is_run`
-    is False if the file is read or sourced. `wanted` is the value that a setting must have, `required_prefix`
-    what makes the command run as root. `consequence`, for optional hooks, is what changes for jobs if this
-    project's hook is used.
+    `name` is what the batch system calls it; an empty `command` means that none is set. `queue` is the queue
+    it is for, empty for all. `is_run` is False if the file is read or sourced, so that it need not be
+    executable. `wanted` is the value that a setting must have. `required_prefix` is the prefix that makes the
+    command run as root. `consequence` is only set for hooks that are optional: it says what changes for jobs
+    if this project's hook is used.
     """
 
     name: str  # as the batch system calls it
@@ -97,7 +98,8 @@ def _read(path: str) -> str:
 def parse_settings(text: str, names: tuple[str, ...], between: str) -> dict[str, list[str]]:
     """Return the values that a configuration text sets for each of `names`, in lines NAME BETWEEN VALUE.
 
-    `between` is a regular expression. NAME may have an index, as in ``NAME[0]``. none and (null) become "".
+    `between` is a regular expression. NAME may have an index, as in ``NAME[0]``. The values none and (null)
+    are returned as empty texts.
     """
     found: dict[str, list[str]] = {name: [] for name in names}
     for line in text.replace("\\\n", "").splitlines():

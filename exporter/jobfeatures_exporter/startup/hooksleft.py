@@ -1,7 +1,7 @@
 """Finds, before a package is removed, the batch systems still configured to run hooks from its folder.
 
 ``python3 -m jobfeatures_exporter.startup.hooksleft FOLDER`` prints a line for each: its name, a tab, and the
-reason. Systems that cannot be queried are listed, too.
+reason it is listed. A batch system that is here but cannot be queried is listed too: its hooks are unknown.
 """
 
 from __future__ import annotations

@@ -55,9 +55,10 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM; a second signal ends the process at once.
 
-    `reread` reads the settings again at SIGHUP; without it, SIGHUP ends the process, too. `settings_file` is
-    checked for errors periodically. `on_listening` is called with HOST:PORT. `choose_reader` returns how
-    processes are read (eBPF, /proc). Raises ConfigurationError before anything has started.
+    `reread` reads the settings again, and SIGHUP applies them; without it, SIGHUP ends the process, too.
+    `settings_file`, if given, is checked periodically for errors, since hooks read it too. `on_listening` is
+    called with HOST:PORT once the port is open. `choose_reader` returns how processes are read (eBPF, /proc).
+    Raises ConfigurationError before anything has started.
     """
     notifier = Notifier.from_environment()
     share_one_arena()
@@ -211,8 +212,8 @@ def make_served(
 ) -> Daemon | Controller:
     """Return the daemon or controller for the role, not started.
 
-    `choose` returns how processes are read (eBPF, /proc). `settings` watches the settings file. Raises
-    ConfigurationError for contradictory or unsuitable settings.
+    `choose` returns how processes are read (eBPF, /proc). `settings` watches the settings file for errors, if
+    given. Raises ConfigurationError if settings contradict each other or do not suit this machine.
     """
     check(config)
     if config.role == CONTROLLER:

@@ -44,7 +44,8 @@ class HiddenFolders(NamedTuple):
 def listed_jobs(system: str, config: ExporterConfig, node: str) -> frozenset[JobKey]:
     """Return the jobs that Slurm lists for this node; empty unless the daemon queries jobs by `scontrol`.
 
-    Other queries list all jobs of the node anyway. Raises SourceError.
+    Otherwise this is not needed: the daemon's own queries list all jobs of the node. Raises SourceError if
+    Slurm does not answer.
     """
     if system != "slurm" or config.shared.batch.slurm.ask not in {"auto", "scontrol"}:
         return frozenset()
@@ -58,7 +59,8 @@ def jobs_without_group(
 ) -> Iterator[DoctorFinding]:
     """Yield findings on jobs that `table` reports as running here but that have no control group.
 
-    `name` is their batch system. `places` and `groups` serve to find the reason and the remedy.
+    `name` is their batch system. `places` (where jobs' control groups are accepted) and `groups` serve to
+    find out why, and the remedy.
     """
     before_secs = time.time() - STARTING_SECS
     running = {

@@ -34,8 +34,8 @@ class _Sample(NamedTuple):
 class CpuRates:
     """Computes how many CPUs each job uses: its CPU seconds per second, between samples at least 5 s apart.
 
-    `node_busy_cpus` is how many of the node's CPUs are busy (None: unknown), by the busy share of its CPU
-    time.
+    `node_busy_cpus` is how many CPUs of the whole node are busy, None if unknown. It is the busy share of the
+    node's CPU time, multiplied by its CPUs: so a delayed reading cannot push it above their number.
     """
 
     def __init__(self) -> None:
@@ -77,8 +77,8 @@ def compute_rate(
 ) -> float | None:
     """Return the CPU seconds per second of a job between two readings of its counter, at most `cpus`.
 
-    They are `elapsed_secs` apart. `cpus` are the node's (0: unknown). None if one is unknown, or the later is
-    lower.
+    The readings `before_secs` and `secs` are `elapsed_secs` apart. `cpus` is how many the node has, 0:
+    unknown. Returns None if a reading is unknown, or the later one is lower.
     """
     if before_secs is None or secs is None or secs < before_secs or elapsed_secs <= 0:
         return None

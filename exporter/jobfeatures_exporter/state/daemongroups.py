@@ -1,6 +1,7 @@
 """Reads the control groups of a batch system's processes, to see whether and where its jobs have some.
 
-Only root's processes count. The result is advice for people.
+Any user can run a program with a daemon's name: only root's processes count. The result is advice for people,
+who judge it.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ _SPECIAL = re.compile(r"[*?[]")
 def parent_of(path: str, job_id: str, above: str = "") -> str | None:
     """Return the parent of the job's control group in `path`; None if no part of the path looks like one.
 
-    A part looks like one by the form of its name, or if its name contains the job's number and is below what
-    `path` and `above`, the daemon's group, have in common. Of several parts, the topmost counts.
+    A job's group is recognised by the form of its name, or by a name that contains the job's number. Numbers
+    only count below the groups that `path` and `above`, the group of the batch system's daemon, have in
+    common. If several parts look like a job's group, the topmost one counts: a job may make groups inside its
+    own.
     """
     number = re.compile(rf"(?<![0-9A-Za-z]){re.escape(job_id)}(?![0-9])")
     names, shared = path.split("/"), 0
@@ -78,8 +81,8 @@ class GroupReader:
     """Reads the control groups of processes, as paths from the hierarchy's root.
 
     If several daemons of a batch system run here, the one with `node_name` in its control group or arguments
-    counts. `named` are the groups in the setting batch.cgroup_parents. That jobs get no groups is concluded
-    only from a daemon on the host itself, or in a container in `named`.
+    counts. `named` are the groups in the setting batch.cgroup_parents. `of_system` concludes that a daemon
+    makes no groups for jobs only if the daemon runs on the host itself, or in a container in `named`.
     """
 
     def __init__(self, procfs: str, cgroup: str, node_name: str = "", named: Collection[str] = ()) -> None:
@@ -160,7 +163,11 @@ class GroupReader:
         return parents, named
 
     def has_unknown_root(self) -> bool:
-        """Return whether /proc shows paths relative to our cgroup namespace's root, and this is unknown."""
+        """Return whether the full paths of control groups cannot be found out.
+
+        That is so if /proc shows paths relative to our cgroup namespace's root, and it is unknown where that
+        root is.
+        """
         text = self._read(1)
         return ":/.." in text and not self._absolute(text)
 

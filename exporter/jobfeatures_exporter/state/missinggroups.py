@@ -28,7 +28,8 @@ def find_missing(
 ) -> dict[JobKey, Reason | None]:
     """Return the running jobs without a control group, and why each may have none.
 
-    None: it should have one. `tables` are the batch systems' latest answers.
+    None instead of a reason means that the job should have one. `tables` are the batch systems' latest
+    answers, which may say of a job that it gets no group.
     """
     groupless = frozenset[JobKey]().union(*(each.groupless for each in tables))
     found: dict[JobKey, Reason | None] = {}
@@ -46,8 +47,9 @@ def judge_jobs(
 ) -> tuple[dict[JobKey, Reason], DaemonGroups]:
     """Return why each of some jobs has no control group, and the group of their batch system's daemon.
 
-    EXPECTED: no group of its processes looks like a job's, or all processes of the daemon are in its own
-    group. FOUND: the job should have a group.
+    The reason is EXPECTED if none of the groups of the job's processes looks like a job's, or if all
+    processes started by the batch system's daemon are in the daemon's own group. Otherwise it is FOUND: the
+    job should have a group.
     """
     daemon = groups.of_system(system, job_ids)
     keys = [JobKey(system, each) for each in job_ids]
@@ -69,8 +71,9 @@ def _stands_apart(key: JobKey, snapshot: Snapshot, groups: GroupReader) -> bool:
 class MissingGroups:
     """Follows running jobs without a control group; `latest` has those that have had none for a minute.
 
-    Then their processes are examined, again every 5 minutes. If a job should have a group, one warning names
-    its batch system's daemon and the daemon's group.
+    After that minute, the job's processes are examined to find out whether it should have a group; if not,
+    again every 5 minutes. While some job of a batch system should have one, one warning names the system's
+    daemon and the daemon's group.
     """
 
     def __init__(self, clock: Clock, groups: GroupReader) -> None:

@@ -1,6 +1,8 @@
-"""Keeps the figures of ended jobs for a while, so that a scrape shows their last values. No I/O.
+"""Keeps the figures of ended jobs for a while. Does no I/O.
 
-Counters and the peak of memory are kept; other gauges are 0 or absent.
+Otherwise, a job that ends between two scrapes would be shown with its values at
+the last scrape before its end, or never. Counters and the peak of memory are kept;
+other gauges are 0 or absent.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ class _Kept:
 class Retention:
     """Keeps ended jobs for at least `retain_secs`, and until a scrape has shown them; `MAX_ENDED` at most.
 
-    A job has ended here when its control groups and processes are gone, or its end is reported and its group
-    empty. The batch system's time of the end replaces our own. A requeued job no longer counts as ended.
+    A job has ended on this node when its control groups and processes are gone, or if its batch system has
+    reported the end and its control group is empty. If the batch system reports, even later, when the job
+    ended, that time replaces our own. A job that comes back after a requeue no longer counts as ended.
     """
 
     def __init__(self, retain_secs: float) -> None:
@@ -53,8 +56,9 @@ class Retention:
     ) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
         """Return the snapshot without jobs that have just ended, and all ended jobs by key.
 
-        `jobs` are reported by batch systems; the end of `last` jobs has been reported. `shown` are the ended
-        jobs in the latest scrape. `now_secs` is monotonic.
+        `jobs` are those that batch systems report. `last` are jobs whose end has been reported: their figures
+        in this snapshot are their last. `now_secs` is monotonic; `shown` are the ended jobs in the latest
+        scrape.
         """
         ending = frozenset(
             key

@@ -1,5 +1,5 @@
 """The command `jobfeatures-exporter top`: the jobs of one node as a table on a terminal.
 
-`pages` gets metrics from a daemon, or by sampling, `polling` does so in a thread, `table` formats lines,
-`app` shows them.
+`table` formats a view of the node as lines, without I/O. `pages` gets the metrics for it from a daemon, or by
+sampling itself. `polling` does so periodically, in a thread. `app` shows the table and handles keys.
 """

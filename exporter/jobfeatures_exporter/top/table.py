@@ -34,8 +34,8 @@ NARROWEST_NAME = 12  # guaranteed before later columns in KEPT get room
 class TopColumn:
     """One column of the table of jobs.
 
-    `key` is the key to press to sort by it. `text_of` returns a job's cell, `value_of` the value to sort by
-    (None: unknown). Numbers are right-aligned.
+    `key` is the key to press to sort by it, `head` its heading. `text_of` returns the text of a job's cell,
+    and `value_of` the value to sort by, None if unknown. Numbers (`is_number`) are right-aligned.
     """
 
     key: str  # pressed to sort by it
@@ -237,7 +237,8 @@ class Line:
 def make_lines(node: NodeView, *, order: str, columns: int | None = None, source: str = "") -> list[Line]:
     """Return the lines to show: a summary, problems, and all jobs sorted by the column `order`.
 
-    `columns` is the terminal's width (None: not truncated). `source` says where the figures come from.
+    `columns` is the terminal's width in characters; None: lines are not truncated. `source` says where the
+    figures come from.
     """
     jobs = sort_jobs(jobs_of(node), order)
     chosen = choose_columns(jobs, columns)

@@ -62,8 +62,9 @@ class JobIdentity:
 class GpuView:
     """What a job uses of one GPU; a field is None if unknown.
 
-    `share` is the part (0 to 1) of the time in which the GPU works for the job, `busy_share` for anybody.
-    `part` is 1 ÷ the number of jobs to which it is allocated.
+    `share` is the part (0 to 1) of the time in which the GPU works for the job, `busy_share` the part in
+    which it works for anybody. `part` is how much of the GPU belongs to the job: 1 ÷ the number of jobs to
+    which it is allocated.
     """
 
     uuid: str
@@ -79,11 +80,12 @@ class GpuView:
 class JobView:
     """What is shown of one job; a field is None if unknown. Sizes are in bytes, durations in seconds.
 
-    `uncharged` is memory in huge pages that no limit counts, `limit_metric` the metric of `memory_limit`.
-    `left_secs` is the time until the first limit or deadline (`left_basis`), `enforced_secs` that without its
-    own estimate. `wall_secs` is +Inf if unlimited. `draining` and `kill` are core seconds that this would
-    waste (`is_overdue`: `draining` is a lower bound). `claimed_cpus` are what it reports to use. By resource,
-    some task waited for `stalled_secs`, all for `all_stalled_secs`.
+    `uncharged` is memory in huge pages that no limit counts, and `limit_metric` the metric of `memory_limit`.
+    `left_secs` is the time until the first limit or deadline, and `left_basis` which one it is;
+    `enforced_secs` is the same without the job's own estimate. `wall_secs` is +Inf if unlimited. `draining`
+    and `kill` are core seconds that draining or killing it would waste; if `is_overdue`, `draining` is a
+    lower bound. `claimed_cpus` is how many CPUs the job itself reports to use. For each resource,
+    `stalled_secs` is the time in which some task waited for it, `all_stalled_secs` that in which all did.
     """
 
     key: JobKey
@@ -142,7 +144,11 @@ class JobView:
 
     @property
     def given_gpus(self) -> Number | None:
-        """Return how many GPUs are allocated to the job: known cards, else as reported; None if unknown."""
+        """Return how many GPUs are allocated to the job; None if unknown.
+
+        If the allocated cards are known, these are counted; else it is the number that the batch system
+        reports.
+        """
         return sum(each.is_allocated for each in self.gpus) or self.allocated_gpus
 
     @property
@@ -154,7 +160,8 @@ class JobView:
     def ends_soon(self) -> bool:
         """Return whether a limit or shutdown will soon end the job.
 
-        The time left is less than `ENDS_SOON_SECS`, and less than a third of the time that it has run.
+        The time left is then less than `ENDS_SOON_SECS`, and less than a third of the time that the job has
+        run.
         """
         left = self.enforced_secs
         return left is not None and 0 <= left < min(ENDS_SOON_SECS, (self.elapsed_secs or 0.0) / 3)
@@ -268,8 +275,8 @@ def waste_now(
 ) -> WasteNow:
     """Return what a job is allocated but does not use now.
 
-    `cpus`, `memory_bytes` and `gpus` are its node's. The waste is 0 for a suspended job, unknown for an ended
-    one.
+    `cpus`, `memory_bytes` and `gpus` are what its node has; None: unknown. The waste is 0 while the job is
+    suspended, and unknown if it has ended.
     """
     if not job.is_running:
         return UNKNOWN_WASTE
@@ -349,7 +356,8 @@ def _gpus(numbers: Numbers, key: JobKey) -> tuple[GpuView, ...]:
 def by_basis(numbers: Numbers, metric: Metric, *labels: str) -> tuple[Number | None, Basis | None]:
     """Return a metric's value, and by its label `basis` whether a job reports it or it is an estimate.
 
-    The job's own takes precedence. `labels` are the other labels' values. (None, None): no such sample.
+    What the job reports takes precedence. `labels` are the values of the metric's other labels. The result is
+    (None, None) if there is no such sample.
     """
     for basis in Basis:
         value = numbers.one(metric, *labels, basis)

@@ -1,6 +1,7 @@
 """Judges how jobs use what they are allocated, by rules, each of which is a function. No I/O.
 
-The HTML page, `top` and reports use these rules, alerts the same thresholds. Unknown figures are not judged.
+The HTML page, `top` and reports use these rules, alerts the same thresholds. An unknown figure is not taken
+for 0, but not judged: with less data there is less advice, never different advice.
 """
 
 from __future__ import annotations

@@ -154,8 +154,9 @@ def view_node(
 ) -> NodeView:
     """Return what is shown of a node by the metrics in `numbers`, with up to `limit` jobs or the job `only`.
 
-    `now_secs` is Unix time. `cpus_now` and `busy_cpus` are the CPUs that jobs and node use now. `known` jobs
-    are shown even if `numbers` lacks them. `words` has error messages of batch sources.
+    `now_secs` is in Unix time. `cpus_now` and `busy_cpus` are how many CPUs each job and the node use now.
+    `known` are jobs to show even if `numbers` lacks them. `words` has the error messages of batch sources by
+    name.
     """
     texts = find_jobs(numbers)
     keys = {**dict.fromkeys(known or ()), **dict.fromkeys(texts)}

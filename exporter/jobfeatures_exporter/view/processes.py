@@ -24,7 +24,8 @@ class Placed(NamedTuple):
 def make_tree(processes: Iterable[ProcessSample], most: int = MAX_PROCESSES) -> list[Placed]:
     """Return the processes, at most `most`, each followed by its children.
 
-    Those that cannot be reached from a root of the tree come last, as parents are read at different moments.
+    Parent pids are read at different moments, so there may be cycles. Processes that cannot be reached from a
+    root of the tree come last.
     """
     every = {each.pid: each for each in processes}
     children: dict[int, list[ProcessSample]] = {}

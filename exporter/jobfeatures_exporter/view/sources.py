@@ -61,8 +61,8 @@ def advise_ebpf(reason: str) -> str:
 class SourceView:
     """What is shown of one batch source; `words` is its own error message, "" if unknown.
 
-    `has_answered`: at least once. `is_up`: at the latest query. `failures` counts failed queries,
-    `failing_secs` for how long they have failed now.
+    `has_answered` means at least once, `is_up` at the latest query. `failures` counts failed queries,
+    `failing_secs` says for how long queries have failed now (None: they do not, or unknown).
     """
 
     name: str

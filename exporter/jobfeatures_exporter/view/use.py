@@ -1,7 +1,7 @@
 """What a job was allocated and used in one execution, by node, with sums and shares. No I/O.
 
-Sizes are in bytes, durations in seconds, times in Unix time; None: unknown. Shares and sums cover nodes with
-all terms known.
+Sizes are in bytes, durations in seconds, times in Unix time. None is unknown. A share or a sum covers the
+nodes for which all of its terms are known.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ class GpuUse:
 class NodeUse:
     """What a job was allocated and used on one node; a field is None if unknown.
 
-    `allocated_memory` is the kernel's limit, else the allocation. `memory_peak` is without page cache,
-    `charged_peak` with it. By resource, some task waited for `stalled_secs`, all for `all_stalled_secs`.
-    `throttled_secs` is by a CPU quota, over CPUs. `claimed_cpus` is a pilot's report. `coverage` is the share
-    of time with samples.
+    `allocated_memory` is the kernel's limit, else the batch system's allocation. `memory_peak` is without
+    page cache, `charged_peak` with it. `stalled_secs` is the time by resource in which some task waited for
+    it, `all_stalled_secs` in which all did. `throttled_secs` is due to a CPU quota, summed over CPUs.
+    `claimed_cpus` is the CPU use that a pilot reports. `coverage` is the share of the job's time for which
+    Prometheus has samples.
     """
 
     place: Place
@@ -122,9 +123,9 @@ class _Sum:
 class JobUse:
     """What a job was allocated and used in one execution, on all its nodes; a field is None if unknown.
 
-    `info` has labels such as user and account. Times are Unix time: `end_secs` is None while it runs,
-    `seen_until_secs` the last sample's. `wall_limit_secs` is +Inf if unlimited. `notes` are for the reader of
-    a report.
+    `info` has descriptive labels such as user and account. Times are in Unix time: `end_secs` is None while
+    it runs, and `seen_until_secs` is that of the last sample. `wall_limit_secs` is +Inf if unlimited. `notes`
+    are remarks for the reader of a report.
     """
 
     batch_system: str
@@ -238,7 +239,8 @@ class JobUse:
     def stalled_share(self, resource: str, *, all_tasks: bool = False) -> float | None:
         """Return the share of the job's time for which a task waited for a resource: cpu, memory or io.
 
-        With `all_tasks`, all must have waited. It is the mean over the nodes; None: unknown.
+        With `all_tasks`, the time counts only if all tasks waited. It is the mean over the nodes; None:
+        unknown.
         """
         return self._share(
             lambda node: (node.all_stalled_secs if all_tasks else node.stalled_secs).get(resource),
@@ -259,7 +261,8 @@ class JobUse:
 def without_missed_peaks(report: JobUse) -> JobUse:
     """Return `report`; if the job ran out of memory, memory peaks that samples must have missed are None.
 
-    Such a peak is far below the memory allocated on its node.
+    Samples miss what a process allocates just before it is killed; the kernel's own peak includes it. A peak
+    far below the memory allocated on its node was missed.
     """
     if not report.ran_out_of_memory:
         return report

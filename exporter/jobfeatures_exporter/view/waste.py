@@ -1,6 +1,7 @@
 """Computes what a job is allocated but does not use now, of CPUs, memory and GPUs. No I/O.
 
-It does not depend on a job's age, so that jobs can be compared.
+The result does not depend on a job's age, so that jobs can be compared. Waste since the start is a separate
+figure.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ IDLE_FROM_CPUS = 0.05
 class WasteNow:
     """What a job is allocated but does not use now; a field is None if unknown.
 
-    Idle CPUs and GPUs may be fractions. `share` is the largest waste as a part (0 to 1) of the node.
+    `idle_cpus` and `idle_gpus` may be fractions. `share` is the largest of these wastes as a part (0 to 1) of
+    what the node has.
     """
 
     idle_cpus: float | None = None

@@ -92,8 +92,9 @@ def pack(body: bytes) -> bytes:
 def share_calls(make: Callable[[K], T], at_once: int) -> Callable[[K], Awaitable[T]]:
     """Return a coroutine function that runs `make` in a thread, at most `at_once` calls at a time.
 
-    Waiting callers with the same key share the next call, and its result or exception. No result was begun
-    before its caller asked.
+    Callers with the same key that wait for a thread share the next call, and its result or exception. However
+    many callers come, or disconnect before they are answered, at most one call per key is waiting. No caller
+    gets a result whose computation began before the caller asked.
     """
     threads = asyncio.Semaphore(at_once)
     awaited: dict[K, asyncio.Task[T]] = {}

@@ -98,7 +98,8 @@ async def _asset(request: web.Request) -> web.Response:
 def front_routes(shown: Scraped) -> list[web.RouteDef]:
     """Return the routes of the HTML pages of a daemon, and of the files they refer to.
 
-    Pages are rendered in a thread, one at a time and each at most once per `MIN_INTERVAL_SECS`.
+    Pages are rendered in a thread, one at a time and each at most once per `MIN_INTERVAL_SECS`. The renderer
+    is imported when a page is first opened.
     """
     lock = asyncio.Lock()
     kept: dict[AskedPage, RenderedPage] = {}
@@ -134,7 +135,8 @@ def make_app(
 ) -> web.Application:
     """Return the web application that serves a running daemon: its pages, and what programs request.
 
-    `answerers` answer programs, by path (None: made for this daemon); `routes` are added.
+    `answerers` are the functions that answer programs, by path (None: made for this daemon); `routes` are
+    added.
     """
     app = web.Application(client_max_size=1024)
     app.add_routes([*front_routes(scraped), *documentation_routes()])
@@ -203,8 +205,8 @@ def _response(answer: WebAnswer) -> web.Response:
 def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.RouteDef:
     """Return the route of Prometheus' HTTP service discovery.
 
-    `targets` returns the nodes to scrape. If it returns None (unknown), the response is an error, and
-    Prometheus keeps its last list.
+    `targets` returns the nodes to scrape, None while they are unknown. The response is then an error, upon
+    which Prometheus keeps its last list; an empty list would make it drop all targets.
     """
 
     def make_body(_kind: str) -> str | None:

@@ -14,8 +14,8 @@ MAX_LETTERS = 100
 class AskedPage(NamedTuple):
     """The page that a URL asks for: the front page (at /) if `job_id` is empty, else that job's.
 
-    `system` is its batch system (empty: any). `view` and `sort` are of the table of jobs; `find` is a job or
-    user to search for.
+    `system` is the job's batch system (empty: any). `view` and `sort` choose form and order of the table of
+    jobs; `find` is a job or user to search for in the cluster.
     """
 
     job_id: str = ""

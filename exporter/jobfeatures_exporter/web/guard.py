@@ -29,7 +29,8 @@ ALWAYS = {"X-Content-Type-Options": "nosniff", "Server": "jobfeatures-exporter"}
 class Guard:
     """Judges requests by client address, Host header and password; `refused` counts refusals by reason.
 
-    A client's own rate limit comes before the global one. All methods run in one event loop.
+    A client's own rate limit is checked before the global one, so that a client over its limit uses up
+    nothing of what others may send. All methods run in one event loop.
     """
 
     def __init__(

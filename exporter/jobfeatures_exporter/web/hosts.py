@@ -31,7 +31,8 @@ def is_loopback(host: str) -> bool:
 def host_asked(target: str, header: str | None) -> str | None:
     """Return the host that a request is for, None if it names none.
 
-    An absolute URL's host comes before the Host header. Source: RFC 9112, 3.2.2.
+    It is that of the request target if the target is an absolute URL, else that of the Host header. Source:
+    RFC 9112, 3.2.2.
     """
     found = _ABSOLUTE.match(target)
     return header if found is None else found[1]
@@ -40,7 +41,8 @@ def host_asked(target: str, header: str | None) -> str | None:
 def is_ours(header: str | None, names: Collection[str] | None) -> bool:
     """Return whether a Host header names an IP address, localhost, or one of `names` (None: any name).
 
-    Others are refused because of DNS rebinding: a foreign page could read a listener through a browser.
+    Other names are refused because of DNS rebinding: a foreign web page could read a listener through a
+    user's browser, and the header would hold the page's own host name.
     """
     if names is None or header is None:
         return True

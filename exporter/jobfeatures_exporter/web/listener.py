@@ -62,8 +62,8 @@ class Listeners:
     def from_config(cls, config: WebSettings, others: Mapping[str, str | None]) -> Listeners:
         """Return listeners for these settings, on sockets passed by systemd if so configured.
 
-        `others` are the addresses of the listeners besides that of metrics, by name. Raises
-        ConfigurationError for an invalid web.config_file, or a socket that is for no listener.
+        `others` are the addresses of the listeners besides that of metrics, by name (None: not configured).
+        Raises ConfigurationError if web.config_file is invalid, or a socket is for no configured listener.
         """
         if not config.systemd_socket:
             return cls(config)
@@ -161,8 +161,8 @@ class Listeners:
 def check_web(config: WebSettings, others: Mapping[str, str | None], features_url: str | None) -> None:
     """Raise ConfigurationError if web.config_file is invalid, or does not suit a listener in web.config_for.
 
-    `others` are the addresses of the listeners besides that of metrics, by name. `features_url` is the URL of
-    features that jobs are given.
+    The latter also holds for a listener that is not configured. `others` are the addresses of the listeners
+    besides that of metrics, by name; `features_url` is the URL of features that jobs are given.
     """
     if config.config_file is None:
         if config.config_for:

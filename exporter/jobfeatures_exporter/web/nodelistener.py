@@ -1,6 +1,7 @@
 """Answers nodes: GET /nodes/NAME with the node's token. Thousands of nodes ask, each once a minute.
 
-An address may present a few wrong tokens per second, a node may send two requests per second.
+Requests are rate-limited before they cost much: an address may present a few
+wrong tokens per second, a node may send two requests per second.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class NodeListener:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a node with what the controller role knows of its jobs.
 
-        Raises Refused for an unknown path or method, a wrong token, too many requests, or no answer.
+        Raises Refused for an unknown path or method, a wrong token, too many requests, or if there is no
+        answer for this node.
         """
         name = request.path.removeprefix(PREFIX)
         if not request.path.startswith(PREFIX) or not is_host_name(name):

@@ -1,7 +1,7 @@
 """Serves a UNIX socket that anybody may open and that shows each caller their own jobs only.
 
-The kernel identifies the caller (SO_PEERCRED). A caller whose uid is unknown in our user namespace, or mapped
-differently, is refused.
+The kernel identifies the caller (SO_PEERCRED) in our user namespace: a uid that is not mapped there appears
+as the overflow uid and is refused, and so is a caller whose user namespace maps uids differently from ours.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ Pages = Callable[[Context, AskedPage], str | None]
 class OwnSocket:
     """Shows each caller the jobs of the caller's uid.
 
-    `known` returns the node's latest `Context`, with all users' jobs. `pages` makes pages and metrics of one.
+    `known` returns the node's latest `Context`, the data of metrics and pages, with all users' jobs. `pages`
+    makes pages and metrics of a `Context`.
     """
 
     def __init__(self, known: Callable[[], Context], pages: Pages, procfs: str = "/proc") -> None:

@@ -1,8 +1,10 @@
 """Answers requests of the simple form that scrapers send, without a web framework.
 
-A connection's first request of another form, and all later ones, go to aiohttp, which is imported only then
-(16 MiB, 0.2 s). Requests are read by one regular expression, which matches only surely whole requests.
-Sources: RFC 9110, RFC 9112 (a subset).
+A connection's first request of another form is passed on to aiohttp, and so are all that follow it. aiohttp
+takes 16 MiB and 0.2 s to import, so it is imported for the first such request: most nodes are only ever
+scraped. Requests are read by one regular expression, which matches only what is surely one whole request:
+httptools does not say where a request ends, h11 lets folded lines and bare line feeds pass, and both would
+need the checks below. Sources: RFC 9110, RFC 9112 (a subset of them).
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ NAMES = ("metrics", "features", "sonar")
 def take_sockets(environ: MutableMapping[str, str] | None = None) -> dict[str, list[socket.socket]]:
     """Return the sockets that systemd has passed to this process, by the listener's name.
 
-    This is FileDescriptorName= in the socket unit; an unknown name means metrics. Child processes do not
-    inherit them. Raises ConfigurationError without a socket for metrics, or for one that is not listening.
+    The name is that of FileDescriptorName= in the socket unit; an unknown name stands for metrics. Child
+    processes inherit neither the sockets nor systemd's environment variables. Raises ConfigurationError if no
+    socket is for metrics, or one is not a listening stream socket.
     """
     environ = os.environ if environ is None else environ
     pid, count = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")

@@ -1,7 +1,10 @@
 """Measures how good a schedule was: how long users waited, and whether each got a fair share of the machine.
 
-`logreading` and `jobarrays` read a log as arrays; `eligibility` and `choosing` choose the jobs that count.
-`shares` computes how much of the machine a user may expect; `eet` and `expected` compute when jobs should end
-then. `result` evaluates some users' jobs, `whole` a log of any length; `document`, `tables` and `pictures`
-show the results. `live` does the same while jobs run. Most modules need numpy: the extra ``analysis``.
+A log is read as arrays (`logreading`, `jobarrays`). `eligibility` and `choosing` decide which of its jobs
+count in the figures. `shares` computes how much of the machine a user may expect; `eet` and `expected`
+compute when jobs should end if users have these shares. `result` evaluates the jobs of some users, `whole`
+those of a log of any length; `document`, `tables` and `pictures` present the results. `live` does the same
+while jobs run, in the controller role, and for one job of one user.
+
+`live`, `eet`, `shares` and `eligibility` work without numpy; the others need it: the extra ``analysis``.
 """

@@ -1,8 +1,9 @@
 """Computes one common expected end for jobs that belong together (a bag); needs numpy.
 
-A bag is a job array, a workflow, or a chain of jobs that follow each other. Its expected end is the latest of
-its jobs'. Source: Tóth, Klusáček, outlook: "For such a workflow or bags of tasks we should therefore generate
-single EET rather than compute separate EET for each job/task."
+A bag is a job array, a workflow, or a chain of jobs that follow each other. Source: Tóth, Klusáček, outlook:
+"For such a workflow or bags of tasks we should therefore generate single EET rather than compute separate EET
+for each job/task." A bag's expected end is the latest expected end of its jobs. A job that follows another
+job of its user is treated as if it arrived after that job's expected end.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ def join_ends(
 ) -> tuple[Array, Array]:
     """Join jobs into bags; return, for each job of `laid`, its bag's expected end and its bag.
 
-    `laid` are all jobs of the evaluated users, `part` the same with their requests, `ends` their separate
-    expected ends (seconds since the log's time zero). `by` names the kinds of bags. A bag is the index of one
-    of its jobs. Raises ScheduleError beyond 64 bits.
+    `laid` are all jobs of the evaluated users, `part` holds the same jobs with their requests, and `ends`
+    their separate expected ends. `by` names the kinds of bags to form. Ends are in seconds since the log's
+    time zero. A bag is identified by the index of one of its jobs. Raises ScheduleError if an end is too late
+    for 64 bits.
     """
     users = np.repeat(np.arange(len(laid.users)), np.diff(laid.bounds))
     found = ends.copy()

@@ -42,9 +42,9 @@ class Filter(NamedTuple):
 class Chosen:
     """The jobs of a log that count in the figures, sorted by user, and by arrival within each user.
 
-    The jobs of `users[i]` are at the indices from `bounds[i]` to `bounds[i + 1]` (exclusive) of the other
-    arrays. `position` is a job's index in the log. `arrival`, `start` and `end` are in seconds since the
-    log's time zero.
+    The jobs of `users[i]` have the indices from `bounds[i]` up to, not including, `bounds[i + 1]` in the
+    other arrays. `position` is each job's index in the log. `arrival`, `start` and `end` are in seconds since
+    the log's time zero, `runtime` is in seconds, `cpus` in processors.
     """
 
     users: list[str]
@@ -96,8 +96,8 @@ def sift(
 ) -> tuple[Array, dict[str, int], tuple[Array, Array, Array]]:
     """Return which jobs of a log count in the figures, and their times; `by` defines when a job arrives.
 
-    The result: whether each job counts; the number of other jobs by reason; and all jobs' arrivals, starts
-    and ends, in seconds since the log's time zero.
+    The result is: an array that says for each job whether it counts; the number of jobs that do not count, by
+    reason; and the arrays of all jobs' arrivals, starts and ends, in seconds since the log's time zero.
     """
     arrival = arrival_of(log, by)
     start, end = log.start, log.end

@@ -1,12 +1,14 @@
 """Computes the expected end time (EET) of a user's jobs from the user's share of a machine. Pure functions.
 
-The share is stored as lanes: a lane is one unit of it, free from some time on. A job uses as many lanes as it
-requests, first those that are free first, each from when it is free (at the earliest from the job's arrival)
-until the job's end. This equals Algorithm 1 of Tóth, Klusáček: "User-Aware Metrics for Measuring Quality of
-Parallel Job Schedules", in O(n log n) for n jobs.
+Source: Tóth, Klusáček: "User-Aware Metrics for Measuring Quality of Parallel Job Schedules", Algorithm 1,
+which stores the unused part of the share for every second. After the last arrival, the unused part never
+decreases with time. So the share can be stored as lanes: a lane is one unit of the share, and is free from
+some time on. A job uses as many lanes as it requests, first those that are free first. It uses each of these
+lanes from the time at which the lane is free (at the earliest from the job's arrival) until the job's end.
+Lanes that are free from the same time on are one entry of a heap, so that n jobs take O(n log n).
 
-Requests and shares are whole numbers: processors are passed as thousandths. Times are whole seconds, except
-in fluid mode.
+Requests and shares are whole numbers. Only their ratio matters, so fractions of a processor are passed as
+thousandths. Times are whole seconds, except in fluid mode, where they may be fractions.
 """
 
 from __future__ import annotations
@@ -83,10 +85,11 @@ class Lanes:
     def place(
         self, arrivals: Iterable[Number], requests: Iterable[int], runtimes: Iterable[Number]
     ) -> list[Number]:
-        """Place jobs into the share, and return the expected end of each, by the clock of `arrivals`.
+        """Place jobs into the share, and return the expected end of each, by the same clock as `arrivals`.
 
-        Jobs are in order of arrival. One without a request or runtime ends at its arrival; one that requests
-        more than the share uses all of it, for longer. Raises ShareError for any other job if the share is 0.
+        The jobs must be in order of arrival. A job whose request or runtime is 0 or less is expected to end
+        when it arrives. A job that requests more than the whole share runs on the whole share, for longer.
+        Raises ShareError for any other job if the share is 0.
         """
         busy, free = self._busy, self._free
         is_fluid, is_exact = self.mode is Mode.FLUID, self.mode is Mode.EXACT
@@ -147,9 +150,11 @@ def compute_chained(
 ) -> list[Number]:
     """Return when the jobs of one user are expected to end, where some jobs follow other jobs.
 
-    `preceding` holds the index of the job that each follows (−1: none). A follower arrives its think time
-    (`thinks`, in seconds) after the preceding job's expected end; with −1, at that end, but not before its
-    own arrival. `demands` holds each resource's requests and share. Raises ShareError if a needed share is 0.
+    `preceding` holds for each job the index of the job that it follows, −1 for none. Such a job is taken to
+    arrive when its think time (from `thinks`, in seconds) has passed since the expected end of the preceding
+    job. If its think time is −1, it arrives at that expected end, but not before its own arrival. `demands`
+    holds for each resource the jobs' requests and the user's share; `mode` is that of `Lanes`. Raises
+    ShareError if a job requests a resource of which the share is 0.
     """
     asked = [(requests, Lanes(share, mode)) for requests, share in demands]
     followers: dict[int, list[int]] = {}

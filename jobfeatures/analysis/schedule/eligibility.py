@@ -39,8 +39,9 @@ def compute_rules(
 ) -> dict[str, Any]:
     """Return for each reason not to count a job (except `UNREADABLE`) whether it applies.
 
-    Arguments and results are one job's values, or arrays over jobs. A number may be `UNKNOWN` (missing) or
-    `IMPOSSIBLE` (cannot be true). Of several reasons, the first in the result is reported.
+    Each argument is the value of one job, or an array over jobs; so is each value of the result. A number may
+    be `UNKNOWN` or `IMPOSSIBLE`. If several reasons apply, the first one in the order of the result is
+    reported.
     """
     is_impossible = (runtime == IMPOSSIBLE) | (start == IMPOSSIBLE) | (end == IMPOSSIBLE)
     return {

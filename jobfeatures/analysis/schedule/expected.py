@@ -1,6 +1,7 @@
-"""Computes the expected ends of all jobs, in parts for separate processes; needs numpy.
+"""Computes the expected ends of all jobs, in parts that separate processes can compute; needs numpy.
 
-`split` makes the parts, each with all jobs of some users; `compute_part` computes one.
+`split` divides the jobs into parts, each with all jobs of some users. `compute_part` computes the ends of the
+jobs of one part.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Tick = Callable[[int], object]  # called with how many jobs were done
 class Demand(NamedTuple):
     """The amounts of one resource that jobs request, and each user's share of it, in the same unit.
 
-    `requests` has a value per job, `shares` one per user. `lanes` is what earlier jobs of a single user have
-    left of the share; None: all is free.
+    `requests` has one value per job, `shares` one per user. `lanes` is given only for a single user: the
+    state in which earlier jobs have left the share; None means that the whole share is free.
     """
 
     resource: str
@@ -56,9 +57,10 @@ def make_part(
     *,
     mode: Mode = Mode.LITERAL,
 ) -> UsersPart:
-    """Return a `UsersPart` with these values.
+    """Return a `UsersPart`, whose fields the arguments are; `compute_part` computes its jobs' expected ends.
 
-    Unless `mode` is FLUID, arrivals and runtimes are rounded up to whole seconds.
+    Unless `mode` is FLUID, arrivals and runtimes are rounded up to whole seconds: if they were rounded down,
+    a job that started at once could appear to be late.
     """
     if mode is not Mode.FLUID:
         arrivals, runtimes = _whole(arrivals), _whole(runtimes)
@@ -100,8 +102,8 @@ def _cut(part: UsersPart, first: int, last: int) -> UsersPart:
 def compute_part(part: UsersPart) -> Array:
     """Return when each job of a part is expected to end, in seconds since the log's time zero.
 
-    This is the latest of the ends by single resources. Raises ScheduleError if a job's user has no share of a
-    requested resource, or beyond 64 bits.
+    A job's expected end is the latest of those computed for the single resources. Raises ScheduleError if a
+    job requests a resource of which its user's share is 0, or if an end is too late for 64 bits.
     """
     ends: Array = np.maximum.reduce([_compute(part, demand) for demand in part.demands])
     return ends

@@ -1,6 +1,8 @@
 """Finds which job of a log follows which other job, and how long after that job's end; needs numpy.
 
-Source: The Standard Workload Format, "Preceding Job Number" and "Think Time from Preceding Job".
+Source: The Standard Workload Format: "the current job can only start after the termination of this preceding
+job", and think time is what "should elapse between the termination of the preceding job and the submittal of
+this one".
 """
 
 from __future__ import annotations
@@ -22,17 +24,19 @@ FOUND: Final = np.dtype([("key", np.int64), ("preceding", np.int64), ("end", np.
 class Links(NamedTuple):
     """For each job, the index of the job that it follows (−1: none) and its think time.
 
-    This is the number of seconds from the end of the preceding job to this job's submission; −1: unknown.
+    The think time is the number of seconds from the end of the preceding job to the submission of this job;
+    −1 means unknown, or that there is no preceding job.
     """
 
     preceding: Array
     thinks: Array
 
     def could_start(self, submit: Array, start: Array, before: Array) -> Array:
-        """Return the earliest time at which each job could have started after the job that it follows.
+        """Return for each job the earliest time at which it could have started after the job that it follows.
 
-        `submit` and `start` are the jobs' times, `before` the ends of the jobs that they follow, in seconds
-        since the log's time zero. −1: unknown. A result is never later than the real start.
+        `submit` and `start` are the jobs' own times, `before` the ends of the jobs that they follow. All
+        times are in seconds since the log's time zero. The result is −1 where it is unknown, and never later
+        than the job's real start.
         """
         since = np.maximum(before + np.maximum(self.thinks, 0), submit)
         since = np.where(start >= 0, np.minimum(since, start), since)
@@ -46,9 +50,10 @@ class Links(NamedTuple):
         return Links(self.preceding[which], self.thinks[which]).among(which)
 
     def among(self, places: Array) -> Links:
-        """Return the links between selected jobs, as indices in the selection; others are dropped.
+        """Renumber the links of selected jobs, which lead to indices in the log, as indices in the selection.
 
-        `places` holds the selected jobs' indices in the log.
+        `places` holds the indices of the selected jobs in the log. A link to a job outside the selection is
+        dropped.
         """
         order = np.argsort(places, kind="stable")
         behind = np.append(places[order], UNKNOWN)  # the last: for jobs after all others
@@ -75,8 +80,8 @@ class LinkIndex:
     def add(self, numbers: Array, preceding: Array, ends: Array) -> None:
         """Add the jobs of one piece of the log.
 
-        `numbers` are the jobs' numbers (from 1), `preceding` those of the jobs that they follow (below 1:
-        none), `ends` their ends in seconds since the log's time zero.
+        `numbers` are the jobs' numbers, from 1. `preceding` are the numbers of the jobs that they follow;
+        below 1 means none. `ends` are the jobs' ends, in seconds since the log's time zero.
         """
         rows = np.flatnonzero(preceding > 0)
         keys = np.concatenate([2 * numbers, 2 * preceding[rows] + 1])  # first a job, then its followers
@@ -127,8 +132,8 @@ class LinkIndex:
     def links_by_piece(self, sizes: Iterable[int]) -> Iterator[tuple[Array, Array]]:
         """Yield, for each piece of the log, the index and the end of the job that each of its jobs follows.
 
-        `sizes` are the pieces' numbers of jobs. Indices count from the log's first job, ends are in seconds
-        since its time zero; both are −1 for none.
+        `sizes` are the numbers of jobs in the pieces. An index counts from the log's first job; an end is in
+        seconds since the log's time zero. Both are −1 where a job follows no other.
         """
         rows, blocks, first = np.zeros(0, FOUND), merge(self._found), 0
         for size in sizes:
@@ -148,7 +153,8 @@ class LinkIndex:
 def link_keys(jobs: Sequence[JobRecord]) -> tuple[Array, Array, Array]:
     """Return three arrays over job records: job number, preceding job's number, think time in seconds.
 
-    Numbers are hashes of id, batch system and cluster. −1: no preceding job, or an unknown think time.
+    The numbers are hashes of the job's id, batch system and cluster. −1 means that there is no preceding job,
+    or that the think time is unknown.
     """
     columns = [
         (

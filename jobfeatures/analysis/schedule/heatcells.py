@@ -25,8 +25,8 @@ MOST_CELLS: Final = 2**25  # what a result holds in memory
 class Cells:
     """A table of users × spans of time (cells) that counts a user's late jobs in each cell.
 
-    Column n begins `start_secs` + n × `cell_secs` after the log's time zero. See `heatmap` for the cells that
-    a late job marks.
+    The module `heatmap` defines which cells a late job marks. Column n begins `cell_secs` × n seconds after
+    `start_secs`, which is in seconds since the log's time zero.
     """
 
     def __init__(self, whole: Whole, cell_secs: int) -> None:

@@ -1,7 +1,8 @@
 """Holds a log of jobs as arrays, the input of all modules that evaluate schedules.
 
-Times are seconds since the log's time zero: int64 if all are whole, else float64. A missing value is
-`UNKNOWN`, one that cannot be true `IMPOSSIBLE`. An array is None if the log has no such values.
+Times are seconds since the log's time zero: int64 where all are whole numbers, else float64. A value missing
+from the log is `UNKNOWN`, a value that cannot be true is `IMPOSSIBLE`. An array is None where the log has no
+values of its kind at all.
 """
 
 from __future__ import annotations
@@ -52,12 +53,13 @@ class Labels(NamedTuple):
 class ScheduleLog:
     """All jobs of one log as arrays, one array per field, in the log's order.
 
-    Times are in seconds since time zero, `zero_secs` (epoch). `runtime` excludes swapped-out time. `cpus` and
-    `gpus` are allocated, else requested; `memory_kib` is requested for the whole job, else used. Equal values
-    in `arrays`, `workflows` and `ids` mean: one job array, one workflow, perhaps one job. `could_start` is
-    when a job could have started after the job it follows. `totals` are the machine's resources. `unreadable`
-    and `folded` count skipped and merged records. `places` are the jobs' indices in the log if the order is
-    another.
+    Times are in seconds since time zero, which is `zero_secs` in epoch seconds. `runtime` excludes the time
+    for which a job was swapped out. `cpus` and `gpus` are allocated amounts, else requested ones;
+    `memory_kib` is the whole job's requested memory, else the used one. Tasks of one job array have the same
+    value in `arrays`, jobs of one workflow in `workflows`. `could_start` is when a job could have started
+    after the job that it follows. `totals` are the machine's resources. `unreadable` and `folded` count
+    records that were skipped, or merged into others. `places`, if not None, are the jobs' indices in the log:
+    the arrays are then in another order. Entries with the same value in `ids` may be the same job.
     """
 
     name: str
@@ -92,10 +94,10 @@ class ScheduleLog:
 
 
 def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> ScheduleLog:
-    """Convert columns of a log in the Standard Workload Format to arrays, without links between jobs.
+    """Convert columns of a log in the Standard Workload Format to arrays; links between jobs are not set.
 
-    Memory is per processor unless `meaning` says otherwise. The rows of a job that was swapped out become one
-    entry.
+    Memory is per processor in this format, unless `meaning` says otherwise. A job that was swapped out, and
+    so has several rows, becomes one entry. Times are seconds since the log's time zero.
     """
     header = columns.header
     meaning = settle_cpu_time_meaning(meaning or Meaning(), header)
@@ -160,10 +162,10 @@ def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
 def from_records(
     jobs: Sequence[JobRecord], name: str, *, notes: Notes | None = None, zero: int | None = None
 ) -> ScheduleLog:
-    """Convert job records, one per job, to arrays, without links between jobs.
+    """Convert job records, one per job, to arrays; links between jobs are not set.
 
-    `zero` is the log's time zero in epoch seconds (None: the first submission). `notes` has counts of
-    rejected, merged and unreadable records for the log.
+    `zero` is the log's time zero in epoch seconds; None means the first submission. `notes` are the counts of
+    rejected, merged and unreadable records, which the log then reports.
     """
     notes = notes or Notes()
     if zero is None:

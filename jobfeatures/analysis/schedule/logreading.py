@@ -58,9 +58,9 @@ def read_log(
 ) -> ScheduleLog:
     """Return the jobs of a log file (`-`: standard input) as arrays.
 
-    `kind` names the format (None: by content). `zone` is the time zone of local times; `meaning` is for SWF.
-    Raises LogFileError if the file cannot be read, KindError if its format is unclear, ParseError for
-    unusable content.
+    `kind` is the name of the log's format; if it is None, the format is determined from the content. `zone`
+    is the time zone of local times in the log; `meaning` is for SWF, see `Meaning`. Raises LogFileError if
+    the file cannot be read, KindError if its format is unclear, ParseError if the content is unusable.
     """
     with as_file(name) as path:
         [log] = Pieces([(name, path)], kind, zone, meaning, most=sys.maxsize).logs()
@@ -242,9 +242,10 @@ def _kind_of(path: str, name: str) -> str:
 
 
 def compute_shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[int]:
-    """Return the seconds to add to each file's times, so that all have the earliest file's time zero.
+    """Return for each file the seconds to add to its times, so that all files have the same time zero.
 
-    `zeros` are the files' own, in epoch seconds. Raises ScheduleError if only some are known.
+    `zeros` holds the time zero of each file in epoch seconds (None: unknown); the earliest one becomes that
+    of all files. Raises ScheduleError if it is known for some files only.
     """
     known = [zero for zero in zeros if zero is not None]
     if not known:

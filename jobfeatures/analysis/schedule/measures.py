@@ -1,7 +1,7 @@
-"""Computes figures of a schedule that do not depend on users' shares, such as waiting times; needs numpy.
+"""Computes figures of a schedule that do not depend on users' shares, such as waiting times.
 
-Bounded slowdown treats runtimes below `TAU_SECS` as this. Source: Feitelson, Rudolph, Schwiegelshohn, Sevcik,
-Wong: "Theory and Practice in Parallel Job Scheduling".
+Pure functions; needs numpy. Source: Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong: "Theory and Practice in
+Parallel Job Scheduling"; bounded slowdown treats runtimes below a constant τ (`TAU_SECS`) as τ.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Distribution(NamedTuple):
 def compute_measures(arrival: Array, start: Array, end: Array, runtime: Array) -> Measures:
     """Return wait, response, slowdown and bounded slowdown of each job.
 
-    Wait is start − arrival, response end − arrival, slowdown response ÷ runtime; bounded slowdown is max(1,
-    response ÷ max(runtime, TAU_SECS)).
+    Wait is the time from arrival to start, response the time from arrival to end. Slowdown is response ÷
+    runtime; bounded slowdown is max(1, response ÷ max(runtime, TAU_SECS)).
     """
     response = end - arrival
     runs = runtime > 0
@@ -115,9 +115,10 @@ def _quantiles(ordered: Array, firsts: Array, sizes: Array) -> Array:
 
 
 def compute_steps(begins: Array, ends: Array, weights: Array | None, edges: Array) -> Array:
-    """Return the average over time, in each interval of `edges`, of a total such as processors in use.
+    """Return, for each interval of `edges`, the average over time of a total such as processors in use.
 
-    Item i (a job) adds `weights[i]`, else 1, from `begins[i]` to `ends[i]`. Intervals are equally long.
+    Item i (a job) adds `weights[i]`, or 1 without `weights`, to the total from `begins[i]` to `ends[i]`.
+    `edges` are the boundaries of equally long intervals; time outside them is ignored.
     """
     width = (edges[-1] - edges[0]) / (len(edges) - 1)
     found: Array = (_area(begins, weights, edges) - _area(ends, weights, edges)) / width
@@ -142,8 +143,8 @@ def _area(since: Array, weights: Array | None, edges: Array) -> Array:
 def make_edges(first: float, last: float, count: int) -> Array:
     """Return the `count` + 1 edges of `count` equal intervals from `first` to `last`.
 
-    If both are equal, the intervals cover one second. Between very large numbers, an interval is as long as
-    the distance of neighbouring floats.
+    If both are equal, the intervals cover one second. For numbers so large that neighbouring floats are more
+    than a second apart, an interval is at least one such distance long.
     """
     least = 1 if last <= first else 0
     return np.linspace(first, max(last, first + max(least, count * np.spacing(float(abs(first))))), count + 1)

@@ -1,7 +1,7 @@
 """Evaluates a log in several files on a Dask cluster. Needs numpy, and the extra ``dask``.
 
-Each file's jobs are divided by user into chunks, which are evaluated as parts of the whole. Only the whole
-log's document is returned.
+Each file is read by itself. Its jobs are divided by user into chunks: a chunk is a set of users with all of
+their jobs. Each chunk is evaluated as a part of the whole. Only the document on the whole log is returned.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def evaluate_partitions(
 ) -> Values:
     """Evaluate a log on a Dask cluster; return the log's document, as `make_document` does.
 
-    `files` are in order; `read` returns the jobs of one. `by` names fields whose values get figures of their
-    own. `runner` is a Dask client, or has its `submit` and `gather`. Raises ScheduleError, and what `read`
-    raises.
+    `files` are the log's files in order; `read` returns the jobs of one file. Jobs are divided by user into
+    `chunks` sets. `by` names fields whose values get figures of their own. `runner` is a Dask client, or an
+    object with its `submit` and `gather`. Raises ScheduleError, and what `read` raises.
     """
     name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else files[0]
     submit = runner.submit
@@ -89,10 +89,10 @@ def collect_jobs(name: str, logs: Sequence[ScheduleLog], options: Options) -> Sp
 
 
 def start_evaluation(name: str, held: Sequence[Spooled], options: Options, by: Sequence[str]) -> Whole:
-    """Create the evaluation of the whole log from facts about its jobs, without the jobs.
+    """Create the evaluation of the whole log from facts about all of its jobs, without the jobs.
 
-    `held` has totals, users and peaks of use of each set of users. `by` names fields with figures of their
-    own.
+    `held` has an entry for each set of users, with totals, users and peaks of use, but without the jobs. `by`
+    names fields whose values get figures of their own.
     """
     found = spool(name, [], options)
     for each in held:
@@ -112,8 +112,8 @@ def combine_results(whole: Whole, parts: Sequence[CombinedResults], by: Sequence
 def split_by_user(log: ScheduleLog, shift_secs: int, chunks: int) -> list[ScheduleLog]:
     """Split the jobs of one file into `chunks` logs, so that all jobs of a user are in the same log.
 
-    `shift_secs` is added to all times. Numbers of users and groups are the same on all machines. Unknown
-    users' jobs, warnings and counts go into the first log.
+    `shift_secs` is added to all times. Users, groups and the like get the same numbers on all machines. Jobs
+    of unknown users go into the first log; so do warnings and counts about the whole file.
     """
     labels = {field: getattr(log, field) for field in FIELDS}
     numbers = {field: [digest(name) >> 1 for name in each.names] for field, each in labels.items()}

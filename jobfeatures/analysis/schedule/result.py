@@ -93,8 +93,8 @@ class Bags(NamedTuple):
 class ScheduleSums(NamedTuple):
     """Sums over all jobs that were evaluated; times are in seconds.
 
-    `waited_for_another` counts jobs submitted before the job that they follow had ended, `unknown_requests`
-    those with an unknown request, by resource. `bags` is None if jobs are not joined.
+    `waited_for_another` counts jobs submitted before the job that they follow had ended. `unknown_requests`
+    counts, by resource, the jobs whose request is unknown. `bags` is None if jobs are not joined into bags.
     """
 
     jobs: int
@@ -110,8 +110,8 @@ class ScheduleSums(NamedTuple):
 class Schedule:
     """The evaluated jobs of some users; arrays have one value per job, in the order of `chosen`.
 
-    `expected` is in seconds since the log's time zero. Jobs with equal values in `bags` have one common
-    expected end.
+    `expected` holds expected ends, in seconds since the log's time zero. Jobs with the same value in `bags`
+    have one common expected end.
     """
 
     log: ScheduleLog
@@ -174,10 +174,10 @@ class Schedule:
         return compute_measures(chosen.arrival, chosen.start, chosen.end, chosen.runtime)
 
     def steps(self, edges: Array) -> dict[str, Array]:
-        """Return the mean use of each resource, and the mean queue length, in each interval of `edges`.
+        """Return the mean use of each resource, and the mean queue length, in each interval between `edges`.
 
-        Keys are "cpu", "memory", "gpu" and "queue", as far as the log reports them. `edges` are in seconds
-        since the log's time zero.
+        The keys are "cpu", "memory", "gpu" and "queue"; a resource that the log does not report is absent.
+        `edges` are in seconds since the log's time zero.
         """
         chosen = self.chosen
         found = {QUEUE: compute_steps(chosen.arrival, chosen.start, None, edges)}
@@ -235,10 +235,11 @@ def evaluate(
     tick: Tick | None = None,
     lanes: dict[str, Lanes] | None = None,
 ) -> Schedule:
-    """Compute the expected ends of a log's jobs by the users' shares; return the evaluated jobs.
+    """Compute the expected ends of a log's jobs by the users' shares, and return the evaluated jobs.
 
-    `tick` is called with the number of jobs done since its last call. `lanes`, for one user evaluated in
-    several calls, is the state of each resource's share; it is updated. Raises ScheduleError.
+    `tick` is called with the number of jobs done since its last call. `lanes` is given for one user whose
+    jobs are evaluated in several calls: the state of the share of each resource, which is updated. Raises
+    ScheduleError if the log does not report a resource, or as `compute_part` does.
     """
     chosen = choose(log, by=options.arrival, filters=options.filters)
     laid = _all_of_users(log, options, chosen)
@@ -288,8 +289,8 @@ def asked(log: ScheduleLog, resource: str) -> Array:
 def held_weights(requests: Array, lasted: Array, runtime: Array) -> Array:
     """Return how much of a resource each job held on average between its start and its end.
 
-    `lasted` is end − start, `runtime` that without swapped-out time (seconds). An unknown request counts as
-    0.
+    `lasted` is the time from start to end, `runtime` the time without that for which the job was swapped out
+    and held nothing; both are in seconds. An unknown request counts as 0.
     """
     known = np.maximum(requests, 0)
     if (lasted == runtime).all():

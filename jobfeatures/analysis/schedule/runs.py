@@ -155,9 +155,10 @@ class Columns:
 
 
 def merge(runs: Sequence[Run], at_once: int | None = None, key: str = "key") -> Iterator[Array]:
-    """Yield the rows of all runs, stably sorted by their field `key`, in blocks.
+    """Yield the rows of all runs, sorted by their field `key`, in blocks.
 
-    About `at_once` rows are in memory at a time.
+    Rows with equal keys keep the order of the runs. About `at_once` rows are in memory at a time (None:
+    AT_ONCE).
     """
     window = max(1, (at_once or AT_ONCE) // max(1, len(runs)))
     heads = [run.read(0, window) for run in runs]

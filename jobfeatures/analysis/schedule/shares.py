@@ -1,7 +1,9 @@
 """Defines shares: how much of each resource a user may expect. Pure functions.
 
-A user's share takes precedence, then the largest of the user's groups, then the default: as configured, or
-the machine's total ÷ the number of users. Shares of processors and GPUs are in thousandths, of memory in KiB.
+A configured share of processors or GPUs may be a fraction, down to a thousandth; one of memory is in whole
+KiB. A share configured for a user takes precedence. Next comes the share of a group of the user: the largest
+one, if several of the user's groups have shares. Else the default applies: the configured one, or exactly the
+machine's total divided by the number of its users.
 """
 
 from __future__ import annotations
@@ -47,10 +49,11 @@ class ShareRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """The users' shares of one resource, in thousandths of a CPU or GPU, or KiB of memory.
+    """The users' shares of one resource in one log.
 
-    `users` are those that differ from the default, `groups` those configured for groups. `total_from` and
-    `default_from` say where these values come from.
+    Amounts are in steps: a step is a thousandth of a CPU or GPU, or a KiB of memory. `users` holds the shares
+    that differ from the default, `groups` the configured shares of groups. `total_from` and `default_from`
+    say where these values come from.
     """
 
     resource: str
@@ -91,8 +94,9 @@ def make_shares(
     """Compute the users' shares of a resource by the configured rules.
 
     `total` is the machine's amount (thousandths of a CPU or GPU, or KiB), unless the rules give one;
-    `total_from` says where it comes from. Without a default share, this is the total ÷ `all_users`.
-    `groups_of` holds each user's groups.
+    `total_from` says where it comes from. If the rules have no default share, the default is the total ÷
+    `all_users`, the number of users. `groups_of` holds the groups of each user; it may be empty if no group
+    has a share.
     """
     if resource in rules.totals:
         total, total_from = rules.totals[resource], "given"
@@ -145,7 +149,8 @@ def split_list(text: str) -> list[tuple[str, list[str]]]:
 def parse_amounts(key: str, text: str, resources: Sequence[str]) -> Amounts:
     """Parse amounts such as ``cpu=4,memory=16GiB``; return them by resource, as `parse_amount` does.
 
-    A number without a name is of the first of `resources`. Raises ConfigurationError about the setting `key`.
+    A number without a name is an amount of the first of `resources`. Raises ConfigurationError, which names
+    the setting `key`, for a malformed amount or any other resource.
     """
     found: Amounts = {}
     for name, values in split_list(text):
@@ -160,10 +165,10 @@ def parse_amounts(key: str, text: str, resources: Sequence[str]) -> Amounts:
 def parse_shares_of(
     key: str, texts: Iterable[str], resources: Sequence[str]
 ) -> tuple[dict[str, Amounts], ...]:
-    """Parse shares such as ``alice=4,group:staff=20,bob=cpu:2``; return users' and groups' amounts.
+    """Parse shares of users and groups, such as ``alice=4,group:staff=20,bob=cpu:2``.
 
-    Both are by name; each amount is as `parse_amount` returns it. Raises ConfigurationError about the setting
-    `key`.
+    Returns the amounts of users, and those of groups, by name; an amount is as `parse_amount` returns it.
+    Raises ConfigurationError, which names the setting `key`, for anything malformed.
     """
     users: dict[str, Amounts] = {}
     groups: dict[str, Amounts] = {}
@@ -183,10 +188,10 @@ def parse_shares_of(
 
 
 def parse_filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
-    """Parse filters such as ``queue=long,short`` or ``user!=bob``; return the values by field.
+    """Parse filters such as ``queue=long,short`` or ``user!=bob``.
 
-    A key of the result is a pair: the field, and whether its values are excluded. Raises ConfigurationError
-    for an unknown field.
+    Returns a dictionary. A key is a pair of the field and whether its values are excluded; a value is the set
+    of the field's values. Raises ConfigurationError for an unknown field.
     """
     found: dict[tuple[str, bool], set[str]] = {}
     for text in texts:
@@ -213,8 +218,8 @@ def parse_words(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 def parse_amount(key: str, text: str, resource: str) -> int:
     """Parse one amount of a resource; return thousandths of a CPU or GPU, or KiB of memory, rounded down.
 
-    The text has at most three decimals; memory needs a unit. Raises ConfigurationError about the setting
-    `key`.
+    An amount is a number with at most three decimals, or, of memory, a size with a unit: without one it could
+    be in kibibytes or bytes. Raises ConfigurationError, which names the setting `key`, for any other text.
     """
     if resource == MEMORY:
         if text.isdigit() and text.strip("0"):

@@ -245,9 +245,10 @@ class Spooled:
 
 
 def spool(name: str, pieces: Iterable[ScheduleLog], options: Options, store: Store | None = None) -> Spooled:
-    """Store the jobs of a log that is given in pieces with the same time zero.
+    """Store the jobs of a log that is given in pieces; the pieces must have the same time zero.
 
-    Without a `store`, jobs stay in memory. Raises TemporaryFileError if a `store` on disk fails.
+    Without a `store`, the jobs are stored in memory. Raises TemporaryFileError if they cannot be stored on
+    disk.
     """
     found = Spooled(name, store or Store(sys.maxsize), options)
     for piece in pieces:

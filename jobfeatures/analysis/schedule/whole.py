@@ -1,8 +1,9 @@
 """Evaluates a log of any length in chunks: the jobs of a few users at a time. Needs numpy.
 
-A user's expected ends depend only on the user's own jobs and share. A user with more jobs than fit into one
-chunk is spread over several, with the used part of the share passed on. Figures over all users are sums over
-the chunks, or computed from their merged values. What does not fit into memory is kept on disk.
+A user's expected ends depend only on the user's own jobs and share, so a chunk is evaluated as a log of its
+own. A user with more jobs than fit into one chunk is spread over several, and the used part of the share is
+passed from each chunk to the next. Figures over all users are sums over the chunks (use and queue over time),
+or are computed from the merged values of all chunks. What does not fit into memory is kept on disk.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class CombinedResults:
     def add(self, chunk: Schedule, edges: Array, store: Store, *, goes_on: bool, is_cut: bool) -> None:
         """Add the results of one chunk: the jobs of some users, or some jobs of a user with very many.
 
-        `goes_on`: the chunk's first user has jobs in the previous chunk. `is_cut`: its last user has jobs in
-        the next chunk.
+        `goes_on` says that earlier jobs of this chunk's first user are in the previous chunk, `is_cut` that
+        more jobs of its last user are in the next chunk.
         """
         jobs = np.diff(chunk.chosen.bounds).tolist()
         if goes_on:
@@ -162,9 +163,10 @@ class Whole:
         )
 
     def evaluate_chunks(self, tick: Tick | None = None) -> Iterator[tuple[Schedule, int]]:
-        """Evaluate the log in chunks of a few users' jobs; yield results and the first user's index.
+        """Evaluate the log in chunks, each the jobs of a few users; yield each chunk's results.
 
-        `tick` is called with numbers of jobs done. Raises ScheduleError, TemporaryFileError.
+        The integer is the index of the chunk's first user in `users`. `tick` is called with numbers of jobs
+        done. Raises ScheduleError, TemporaryFileError.
         """
         yield from self._evaluate_chunks(self._spooled, self._found, tick)
         self._finish()

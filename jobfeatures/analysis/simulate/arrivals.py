@@ -1,7 +1,7 @@
 """Holds the jobs of a simulation as columns, and determines when and in which order they arrive. Pure.
 
-A job arrives at its submit time; one that follows another, after that job's end. Jobs that arrive together
-are in the log's order.
+A job that follows no other arrives at its submit time. The arrival of a job that follows another depends on
+the end of that job, so it is known only then. Jobs that arrive at the same time are in the order of the log.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ Tick = Callable[[int], object]  # called with the number of jobs that have arriv
 class Jobs(NamedTuple):
     """The simulated jobs as columns, in order of submission, or in the log's order if jobs follow others.
 
-    Times are ticks: seconds, or fractions. `estimates` are the runtimes that the scheduler assumes. Users are
-    numbers from 0. `preceding` holds the job that each follows (−1: none): it arrives its think time after
-    that job's end, or, if that is −1 (unknown), at that end, but not before its submission. `alone` are the
-    jobs that follow no other.
+    Times are whole ticks; a tick is a second or a fraction of it. `estimates` are the runtimes that the
+    scheduler assumes. Users are numbers from 0. `preceding` holds the job that each job follows (−1: none).
+    Such a job arrives when its think time has passed since the end of the preceding job. If its think time is
+    −1 (unknown), it arrives at that end, but not before its own submission. `alone` are the jobs that follow
+    no other.
     """
 
     submits: Sequence[int]

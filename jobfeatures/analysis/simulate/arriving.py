@@ -36,10 +36,11 @@ from jobfeatures.joblogs.loggedjob import Pair
 
 
 class Arriving(NamedTuple):
-    """A log's jobs in order of arrival, or, if some follow others (`is_linked`), in the log's order.
+    """A log's jobs in order of arrival (if some follow others, in the log's order); can be read repeatedly.
 
-    `log` holds totals, counts and warnings, and the jobs if they fit into one piece; `reads` returns the jobs
-    in pieces, repeatedly. `store` holds the jobs (None: in memory).
+    `log` holds totals, counts and warnings, and the jobs too if they fit into one piece; `reads` returns the
+    jobs in pieces. `is_linked` says whether some jobs follow others. `store` holds the jobs, or is None if
+    they are in memory.
     """
 
     log: ScheduleLog
@@ -56,9 +57,10 @@ class Arriving(NamedTuple):
         return (each.log for each in self.reads())
 
     def workload(self, pool: Pool | None, *, by_eligible: bool) -> Workload:
-        """Return the jobs as a workload for the machine `pool` (None: the log's).
+        """Return the jobs as a workload for the machine `pool`.
 
-        `by_eligible`: a job arrives when it becomes eligible, not when it is submitted.
+        None means the machine that the log describes. `by_eligible` says that a job arrives when it becomes
+        eligible, not when it is submitted.
         """
         return make_workload(
             self.log,
@@ -73,8 +75,9 @@ class Arriving(NamedTuple):
 def read_arriving(pieces: Pieces, store: Store, sort: DiskSorter, *, by_eligible: bool) -> Arriving:
     """Read the jobs of a log in order of arrival, or in the log's order if some jobs follow others.
 
-    `by_eligible`: a job arrives when it becomes eligible, not when it is submitted. Data that do not fit into
-    memory go to `store`; `sort` sorts records. Raises TemporaryFileError, and what `read_log` raises.
+    `by_eligible` says that a job arrives when it becomes eligible, not when it is submitted. Data that do not
+    fit into memory go to `store`; `sort` sorts records. Raises what `read_log` raises, and TemporaryFileError
+    if the disk is full.
     """
     reads = pieces.reads()
     head = [next(reads)]

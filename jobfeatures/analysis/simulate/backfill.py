@@ -1,11 +1,12 @@
 """Implements EASY backfilling: which jobs may start before a job that has to wait. Pure.
 
-The queue's head has a reservation. Its shadow time is when it can start if running jobs end at their
-estimates; the spare is what is free beside it then. Another job may start now if its estimated end is not
-after the shadow time, or if it fits into the spare, which it then uses up.
+The job at the head of the queue has a reservation. Its shadow time is when it can start if running jobs end
+at their estimates; the spare is what will be free beside it then. Another job may start now if its estimated
+end is not after the shadow time, or if it fits into the spare, which it then uses up.
 
-Waiting jobs of equal size and estimate (under fairshare also of the same user) form a line. Only the first
-job of each line is tried.
+Waiting jobs of equal size and estimate (under fairshare also of the same user) form a line. No job can start
+before the job in front of it in its line. So only the first job of each line is tried, and only for sizes
+that have room.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Backfill:
     def next_lapse(self, now: int) -> float:
         """Return when the next running job reaches its estimated runtime; infinity if none will.
 
-        Until then, a job that could not start before the head of the queue still cannot.
+        A job that has reached its estimate may end at any time, so the reservation then changes. Until then,
+        a job that could not start before the head of the queue still cannot.
         """
         place = bisect_left(self._running, (now + 1, 0))
         return self._running[place][0] if place < len(self._running) else FOREVER

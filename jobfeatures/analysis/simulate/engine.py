@@ -1,7 +1,8 @@
 """Runs a simulation: the loop over time. Pure and deterministic; times are whole ticks.
 
-At each instant, jobs end, then arrive, then start; under fairshare in order of their users' usage. A job with
-runtime 0 ends at once; then further jobs may start and arrive.
+At each instant, first jobs end, then jobs arrive, then jobs start. Under fairshare, they start in order of
+the usage of their users up to that instant. A job with runtime 0 ends at the same instant; then jobs that now
+fit start too, and the jobs that follow it arrive.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ def simulate(
 ) -> Numbers:
     """Simulate the jobs on a machine; return when each job starts, in ticks.
 
-    Each job must fit on the empty machine. `ticks` is per second; times in `rules` are in seconds. Under
-    fairshare, a user's usage is multiplied by the user's entry in `weights`: smaller for a larger share.
-    `blank` allocates a column of so many `WAITING`. `progress` is called with the number of jobs arrived
-    since its last call.
+    Each job must fit on the empty machine. `ticks` is the number of ticks per second; times in `rules` are in
+    seconds. Under fairshare, a user's usage is multiplied by the user's entry in `weights`, which is smaller
+    the larger the share. `blank` allocates a column of as many numbers as it is told, all `WAITING`.
+    `progress` is called with the number of jobs that have arrived since its last call.
     """
     runtimes = jobs.runtimes
     starts = blank(len(runtimes))

@@ -1,7 +1,7 @@
-"""Tracks which resources of a simulated machine are free now, and when a reservation begins. Pure.
+"""Tracks which resources of a simulated machine are free now, and when a waiting job's reservation begins.
 
-There are two kinds of machine. `sizes` holds each job's request: a number of processors for `Processors`, an
-index into `shapes` for `Nodes`.
+Pure. There are two kinds of machine with the same methods. `sizes` holds each job's request: for `Processors`
+a number of processors, for `Nodes` an index into `shapes`. Other modules may only compare sizes for equality.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ class Processors:
         return size <= self._free
 
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
-        """Return a waiting job's shadow time: when it can start if running jobs end at their estimates.
+        """Return when a waiting job can start if running jobs end at their estimates: its shadow time.
 
-        `running` holds sorted pairs of estimated end and job; a past estimate counts as now. What the job
-        leaves free then is the spare of `has_spare` and `take_spare`.
+        `running` holds pairs of estimated end and job, sorted. An estimate that has passed counts as now,
+        because the job may end at any time. The processors that the job will leave free at its shadow time
+        are recorded as the spare, for `has_spare` and `take_spare`.
         """
         sizes, wanted = self.sizes, self.sizes[job]
         free, shadow = self._free, now
@@ -66,7 +67,11 @@ class Processors:
         return size <= self._free and size <= self._spare
 
     def take_spare(self, job: int) -> bool:
-        """Start a job that runs beyond the shadow time if it fits into the spare; return whether it does."""
+        """Start a job that will run beyond the shadow time, and return True, if it fits into the spare.
+
+        The spare is what the reservation made by `reserve` leaves free; the shadow time is its start.
+        Otherwise False is returned.
+        """
         size = self.sizes[job]
         if size > self._spare or size > self._free:
             return False
@@ -195,7 +200,11 @@ class Nodes:
         return place_first_fit(self._both(), self._shapes[size]) is not None
 
     def take_spare(self, job: int) -> bool:
-        """Start a job that runs beyond the shadow time if it fits into the spare; return whether it does."""
+        """Start a job that will run beyond the shadow time, and return True, if it fits into the spare.
+
+        The spare is what the reservation made by `reserve` leaves free; the shadow time is its start.
+        Otherwise False is returned.
+        """
         if not self._take(job, self._both()):
             return False
         _add(self._spares, self._placed[job], self._shapes[self.sizes[job]], -1)

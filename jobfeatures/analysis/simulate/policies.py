@@ -1,6 +1,7 @@
 """Implements the simulated scheduling policies: queues that determine which waiting job is next. Pure.
 
-Jobs are added in order of arrival, and leave when they start.
+Every arriving job is added to the queue, in order of arrival. A job leaves the queue when it starts, also if
+jobs in front of it still wait.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ class Policy(enum.Enum):
 class Fairshare(NamedTuple):
     """The settings of fairshare: seconds between updates of the users' order, half-life of usage, shares.
 
-    With a half-life of 0 seconds, usage never decays. A user with twice another's share ranks equal after
-    twice the usage.
+    The half-life is in seconds; with 0, usage never decays. A user with twice the share of another ranks
+    equal to that user after twice the usage: "the amount of used resources will converge toward the amount
+    designated by a user priority".
     """
 
     refresh_secs: int = REFRESH_SECS
@@ -99,8 +101,9 @@ class FifoQueue:
 class FairQueue:
     """A queue in which jobs of the user with the least usage are next, in order of arrival within a user.
 
-    Usage is processors × time, up to now. The order is computed anew at each decision, and every
-    `refresh_secs` from the first submission on.
+    Usage is processors × time, up to now: a job is charged while it runs. The order is computed anew at each
+    decision, and every `refresh_secs` from the first submission on. There is one queue per user. Users with
+    waiting jobs are in a heap by usage and first job; the heap is valid for one instant.
     """
 
     def __init__(

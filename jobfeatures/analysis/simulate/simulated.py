@@ -23,8 +23,8 @@ def make_logs(
 ) -> Iterator[ScheduleLog]:
     """Yield a simulated schedule as a log called `name`, one item for each piece of the original log.
 
-    `outcome` is the result of simulating `workload`, made from `log` and its `pieces`. Other jobs are left
-    out.
+    `outcome` is the result of simulating `workload`, which was made from the original log: `log` and its
+    `pieces`. Only jobs that were simulated are included.
     """
     first, ticks, jobs = 0, workload.ticks, workload.jobs
     warnings: tuple[str, ...] = (*log.warnings, *remarks(workload))

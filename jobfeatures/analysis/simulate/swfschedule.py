@@ -1,7 +1,8 @@
 """Writes a simulated schedule as lines of the Standard Workload Format (SWF). Needs numpy.
 
-A log in SWF keeps all fields but wait and allocated processors, and header fields about jobs and users. Other
-logs are written as by `jobfeatures convert`.
+If the log was in SWF, all fields except wait and allocated processors are kept, and so are header fields
+about jobs and users, but not those about its scheduler. Logs in other formats are written as by `jobfeatures
+convert`.
 """
 
 from __future__ import annotations
@@ -101,8 +102,9 @@ def swf_lines(
 ) -> Iterator[str]:
     """Yield the lines of a simulated schedule, without newlines, if the original log was in SWF.
 
-    `pieces` returns the original log. Lines are in order of submission; if jobs follow others, sorted in the
-    `store`. Job numbers are kept if unique and positive. `about` holds the header comments.
+    `pieces` returns the original log in pieces. Lines are in order of submission; if jobs follow others, they
+    are sorted in the `store`. Job numbers are kept if all are unique and positive. `about` holds the header
+    comments, from `describe`.
     """
     headers: list[Header] = []
     last, different, are_numbers = 0, NumberSet(), True
@@ -172,7 +174,8 @@ def record_lines(
 ) -> Iterator[str]:
     """Yield the lines of a simulated schedule, without newlines, if the original log was not in SWF.
 
-    `reads` returns the original log in pieces; `sort` sorts its records. `about` holds the header comments.
+    `reads` returns the original log in pieces; `sort` sorts its records. `about` holds the header comments,
+    from `describe`.
     """
     header = [f"{label}: {value}" for label, value in about]
     parts = zip(reads(), _parts(workload, outcome), strict=True)

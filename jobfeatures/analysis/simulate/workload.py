@@ -40,10 +40,10 @@ MICROSECONDS: Final = 1_000_000
 class Workload(NamedTuple):
     """The jobs to simulate, and the machine, `pool`.
 
-    Jobs are in order of arrival, or in the log's order if some follow others. `position` is a job's index in
-    its piece of the log, `counts` the number of simulated jobs of each piece. `submits` is in ticks (−1:
-    unknown), `ticks` the ticks per second. `sizes` and `shapes` hold requests, see `placing`. `skipped`
-    counts jobs left out, by reason; `notes` say what was assumed.
+    Jobs are in order of arrival, or in the log's order if some follow others. The log may have been read in
+    pieces: `position` is a job's index in its piece, and `counts` is the number of simulated jobs of each
+    piece. `submits` is in ticks, −1 if unknown; there are `ticks` ticks per second. `sizes` and `shapes` hold
+    requests, see `placing`. `skipped` counts jobs that are left out, by reason; `notes` say what was assumed.
     """
 
     pool: Pool
@@ -108,11 +108,12 @@ def make_workload(
     is_linked: bool = False,
     ticks: int = 1,
 ) -> Workload:
-    """Return the jobs of a log as a workload to simulate on `pool`. Raises ScheduleError without jobs.
+    """Return the jobs of a log as a workload to simulate on `pool`. Raises ScheduleError if there are none.
 
-    The jobs are those of `log` or `pieces`, in order of arrival, or in the log's order if `is_linked` (jobs
-    follow others). A `store` keeps them in files. `by_eligible`: a job arrives when it becomes eligible, not
-    when it is submitted. `ticks` is the minimum per second.
+    The jobs are those of `log`, or, if `pieces` is given, those that it returns, in order of arrival, or in
+    the log's order if jobs follow others (`is_linked`). With a `store`, the workload is stored in files.
+    `by_eligible` says that a job arrives when it becomes eligible, not when it is submitted. `ticks` is the
+    minimum number of ticks per second.
     """
     made, sizes = Columns(None if store is None else store.folder), Sizes(pool)
     again, is_linked = pieces or (lambda: [log]), is_linked or log.links is not None
@@ -278,8 +279,10 @@ def run_policy(
 ) -> Outcome:
     """Simulate a policy; return when each job is submitted and when it starts.
 
-    A job that follows another is submitted its think time after that job's end; if that is unknown, as in the
-    log, else at that end. `progress` is called as by `simulate`. Raises ScheduleError beyond 64 bits.
+    A job that follows another is submitted when its think time has passed since the other job's end. If its
+    think time is unknown, it is submitted as in the log; if that is unknown too, at the other job's end.
+    `rules` are the settings of fairshare; `progress` is called as by `simulate`. Raises ScheduleError if a
+    time is too large for 64 bits.
     """
     jobs, columns = workload.jobs, workload.columns
     weights = [1] * (len(workload.users) + 1)

@@ -1,6 +1,7 @@
-"""A node's jobs as the controller role reports them, so that nodes need not query the batch system.
+"""A node's jobs as reported by the controller role, which nodes ask instead of the batch system.
 
-The controller role is the daemon on one machine of the cluster, which queries once for all nodes.
+The controller role is the daemon on one machine of the cluster: its one query of the batch system serves all
+nodes. `protocol` defines what the two exchange; `source` has the node's client, and its `BatchSource`.
 """
 
 from __future__ import annotations

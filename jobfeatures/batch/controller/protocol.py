@@ -1,10 +1,14 @@
 """What nodes and the controller role exchange: a node's token, and a `JobTable` as JSON lines. Pure.
 
-A token is base64url(HMAC-SHA256(secret, label + name)), RFC 2104, RFC 4648 section 5: so no list of nodes is
-needed, and a leaked token gives access to one node's answers only.
+A token can only be made with the site's secret: it is base64url(HMAC-SHA256(secret, label + name)), RFC 2104,
+RFC 4648 section 5. So no list of nodes has to be stored, and a leaked token gives access to the answers for
+that one node only.
 
-The first line of an answer describes the answer and the node, each further line is a job. The header ``Age``
-is the answer's age in seconds, ``Batch-Clock`` the batch system's time when it is made (epoch seconds)::
+The first line of an answer describes the answer and the node; each further line is a job, in the same format
+as the record that a prolog stores (`jobfeatures.jobs.jobrecords`). HTTP headers carry the times: ``Age`` is
+the age of the answer in seconds, as the clocks of the two machines may differ. ``Batch-Clock`` (epoch
+seconds) is the batch system's time when the answer is made, as job start and end times follow that clock.
+Sample::
 
     {"batch_system": "slurm", "complete": true, "problem": "", "node": {"draining": false,
      "shutdowns": [1795257191], "cpus": 128}, "node_problem": ""}
@@ -43,8 +47,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 def format_answer(table: JobTable, problem: str = "") -> str:
     """Return the text of an answer to a node: `table` as JSON lines.
 
-    `problem` says why the batch system could not be queried since `table` was made. The answer is then marked
-    incomplete.
+    `problem` says why the batch system could not be queried since `table` was made; "" if it could. With a
+    problem, the answer is marked incomplete.
     """
     notice = table.node
     head = {
@@ -61,9 +65,10 @@ def format_answer(table: JobTable, problem: str = "") -> str:
 
 
 def parse_answer(text: str, *, taken_at_secs: float) -> tuple[JobTable, str]:
-    """Return the job table in an answer, and its problem ("" if none). Raises ParseError.
+    """Return the job table in an answer of the controller role, and the answer's problem ("" if none).
 
-    `taken_at_secs` is the epoch time of the batch system's query.
+    `taken_at_secs` is the epoch time of the batch system's query. Raises ParseError if any line is malformed,
+    as jobs would be missing.
     """
     first, _, rest = text.partition("\n")
     if not text.endswith("\n"):

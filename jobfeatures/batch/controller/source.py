@@ -54,9 +54,11 @@ class ControllerClient:
         self._difference = ClockDifference()
 
     def ask(self) -> JobTable:
-        """Return the job table of the controller role; its time is by this node's clock.
+        """Return the job table that the controller role answers with.
 
-        Raises SourceError if there is no answer, or if the controller role's last query failed.
+        The table's time is when the controller role queried the batch system, by this node's clock. Raises
+        SourceError if there is no answer, or if the controller role's latest query of the batch system
+        failed.
         """
         try:
             table, problem = self._ask()
@@ -134,9 +136,10 @@ def make_client(
 class ControllerSource(PolledSource):
     """Source of this node's jobs that asks the controller role; if that fails, the batch system itself.
 
-    Then one job at a time is queried: first after a random part of `fallback_secs`, then every
-    `fallback_secs`. So N nodes send N / `fallback_secs` queries per second, even if all notice at once that
-    the controller role is down.
+    While the controller role does not answer, the batch system is queried about one job at a time: first
+    after a random part of `fallback_secs`, then every `fallback_secs`. Jobs of which nothing has been
+    reported yet come first. So N nodes together send N / `fallback_secs` queries per second, even when
+    thousands of them notice at once that the controller role is down.
     """
 
     is_local = False
@@ -169,8 +172,9 @@ class ControllerSource(PolledSource):
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return this node's jobs, as the controller role reports them.
 
-        If it does not answer, one job of `seen` (with processes here) or `claimed` (with a published
-        directory or an empty control group) may be queried. Raises SourceError if neither answers.
+        While it does not answer, one of the jobs in `seen` (with processes on this node) and `claimed` (with
+        a published directory or an empty control group) may be queried. Raises SourceError if neither gives
+        an answer.
         """
         try:
             table = self._client.ask()

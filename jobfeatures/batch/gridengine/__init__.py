@@ -1,7 +1,10 @@
 """Grid Engine (SGE, Son of Grid Engine, Open Grid Scheduler, Univa's, Open Cluster Scheduler).
 
-A node's jobs are read from its execution daemon's spool directory, with ``qstat`` for the rest. The
-controller role queries ``qstat`` and ``qhost``. Each array task is a job of its own, ``JOB.TASK``.
+This node's jobs are read from the spool directory of its execution daemon, which
+holds nearly everything that is reported; ``qstat`` is queried for the rest,
+about these jobs only. The controller role queries ``qstat`` and ``qhost``.
+
+This program treats each array task as a separate job, ``JOB.TASK``: several may run on one node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
 """Reads Grid Engine's accounting file as a log of jobs: colon-separated lines, or lines of JSON. Pure.
 
-Each run of a job adds a line when it ends, and so may each task of a parallel job. Univa's times are in
-milliseconds, those of JSON in microseconds; ``ru_maxrss`` is in KiB, ``maxrss`` and ``maxvmem`` in bytes.
-Sources: accounting(5), sge_accounting(5) of Open Cluster Scheduler 9, sge_status(5) ("Failed states").
+Fields: accounting(5) (45 fields; Univa Grid Engine adds to them and counts times in milliseconds), and
+sge_accounting(5) of Open Cluster Scheduler 9 (JSON, times in microseconds). Codes of ``failed``:
+sge_status(5), "Failed states". Other units: ``ru_maxrss`` KiB, ``maxrss`` and ``maxvmem`` bytes, ``cpu``
+seconds.
+
+Each run of a job adds a line when it ends. A job that was rescheduled, an array, and a parallel job whose
+tasks are accounted for separately have several lines.
 """
 
 from __future__ import annotations
@@ -63,8 +67,9 @@ def recognise(head: str) -> bool:
 def read_records(lines: Iterable[str], *, source: str, notes: Notes) -> Iterator[JobRecord | Rejected]:
     """Yield one record per line, or a Rejected for a malformed line; comments and empty lines are skipped.
 
-    A record's `restarts` is the number of the job's rescheduled runs in earlier lines. A task of a parallel
-    job is a `step`. `source` names the log in errors; `notes` counts values that could not be read.
+    A record's `restarts` is the number of the job's rescheduled runs in earlier lines. A line with
+    ``pe_taskid``, a task of a parallel job, becomes a record with that id as its `step`. `source` names the
+    log in errors; `notes` counts values that could not be read.
     """
     numbered = (
         (number, line)
@@ -81,10 +86,11 @@ def _parse(line: str) -> Mapping[str, str]:
 def make_records(
     numbered: Iterable[tuple[int, T]], parse: Callable[[T], Mapping[str, str]], *, source: str, notes: Notes
 ) -> Iterator[JobRecord | Rejected]:
-    """Yield one record for each numbered item of a log, or a Rejected if it is malformed.
+    """Yield one record for each pair of a line number and an item in `numbered`, or a Rejected if malformed.
 
-    `parse` turns an item into its fields by name, as in accounting(5). `source` names the log in errors;
-    `notes` counts values that could not be read. Parallel jobs include their tasks: see `ParallelJobs`.
+    `parse` turns an item into its fields by name, named as in accounting(5). `source` names the log in
+    errors; `notes` counts values that could not be read. The record of a parallel job includes the CPU time
+    and memory of its tasks: see `ParallelJobs`.
     """
     reruns: dict[str, int] = {}
     parallel = ParallelJobs()
@@ -130,10 +136,11 @@ def _plain(value: object) -> str:
 
 
 def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
-    """Return the record made of a line's fields. Raises ParseError if one is malformed.
+    """Return the record made of `values`, the fields of one line. Raises ParseError if one is malformed.
 
-    `reruns` counts the rescheduled runs in earlier lines, by job id; this run is added if it was rescheduled.
-    A time of ``0`` means never. ``category`` holds the requests (``-l h_rt=60 -pe smp 2``).
+    `reruns` has the number of rescheduled runs in earlier lines, by job id; if this run was rescheduled too,
+    it is added. A time of ``0`` means that the event never happened. The field ``category`` holds the
+    requests (``-l h_rt=60,h_vmem=500M -pe smp 2``).
     """
     number = checked_number(values.get("job_number", ""), field="job_number")
     task_number = _count(values, "task_number") or 0
@@ -191,10 +198,11 @@ def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
 def compute_state(
     failed: int, status: int | None, elapsed: Number | None, wall: Limit, *, deleted: bool = False
 ) -> JobState:
-    """Return how a run ended, by its code in ``failed`` and its exit `status` (None: unknown).
+    """Return how a run ended, by its code in ``failed`` and its exit `status`.
 
-    `elapsed` is its run time and `wall` its wall limit in seconds: code 100 (killed) is a timeout if the
-    limit had passed. `deleted` is known from Univa's file only.
+    `elapsed` and `wall` are its run time and its wall limit in seconds. Code 100 says only that the job was
+    killed: if its wall limit had passed, that is taken as the reason. Without an exit status nobody knows
+    whether the job failed. Only Univa's file records that somebody deleted a job (`deleted`).
     """
     if failed in RESCHEDULED:
         return JobState.PREEMPTED

@@ -1,7 +1,9 @@
 """Parse the XML that ``qstat`` and ``qhost`` print about a node's jobs and queues. Pure.
 
-Only what the spool directory lacks is queried: wall limits, and states of queues. The output is not always
-valid XML: nameless elements (``<>``), control characters, any encoding, text before the document.
+Commands: qstat(1). Only what the spool directory lacks is queried: wall limits, and the states of this host's
+queues. The output is not always valid XML. Some versions write nameless elements (``<>`` and ``</>``, about
+an unknown job), job names may contain control characters or bytes in any encoding, and a wrapper may print
+text before the document.
 """
 
 from __future__ import annotations
@@ -45,9 +47,10 @@ class RequestedLimits:
 
 @dataclass(frozen=True, slots=True)
 class QueueInstance:
-    """One queue on one host; None: unknown.
+    """One queue on one host.
 
-    `states` are qstat's letters, empty while the queue accepts jobs. `wall_secs` is its jobs' wall limit.
+    `states` are qstat's letters, empty while the queue accepts jobs. `wall_secs` is the wall limit of its
+    jobs. None means unknown.
     """
 
     queue: str
@@ -64,10 +67,11 @@ class QueueInstance:
 
 
 def parse_xml(data: bytes, tags: Collection[str], about: str, *, source: str) -> Element:
-    """Return the root element of an answer in XML, which must have one of `tags`. Raises ParseError.
+    """Return the root element of an answer in XML, which must have one of `tags`.
 
-    `about` says in errors what the answer is about, such as "the queue". Text before the declaration and
-    invalid characters are dropped; bytes that are not UTF-8 are read as Latin-1. Document types are refused.
+    `about` says in errors what the answer should be about, such as "the queue". Text before the declaration
+    is dropped, as are characters that XML does not allow; bytes that are not UTF-8 are decoded as Latin-1.
+    Raises ParseError for another root, malformed XML, and document types and entities, which no answer has.
     """
     try:
         text = data.decode("utf-8")
@@ -106,8 +110,9 @@ def parse_asked_jobs(data: bytes) -> tuple[dict[str, RequestedLimits], list[Reje
 
     Sample, shortened: ``<djob_info><element><JB_job_number>10</JB_job_number> …
     <JB_hard_resource_list><qstat_l_requests><CE_name>h_rt</CE_name> <CE_stringval>1::1</CE_stringval> …``.
-    Jobs unknown to the master are left out. Without a request, a limit is UNLIMITED here; the queue's limits
-    still apply. Raises ParseError if the XML is malformed.
+    The answer omits jobs that the master does not know, or lists them in ``<unknown_jobs>`` if it knows none.
+    Grid Scheduler and UGE omit ``<element>``: each job has its own ``<djob_info>``. A job that requested no
+    limit is UNLIMITED here; its queue's limits still apply. Raises ParseError if the XML is malformed.
     """
     root = parse_xml(data, {"unknown_jobs", "detailed_job_info"}, "jobs", source=JOB_SOURCE)
     jobs: dict[str, RequestedLimits] = {}

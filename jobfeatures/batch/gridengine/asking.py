@@ -44,9 +44,10 @@ def ask_about_queues(
 
 
 def with_wall_limit(job: Job, asked: RequestedLimits | None, queue: QueueInstance | None) -> Job:
-    """Return the job with its wall limit: the lower one of its request (`asked`) and its queue's.
+    """Return the job with its wall limit: the lower one of what it requested (`asked`) and its queue's.
 
-    It is unchanged if its request is not known.
+    The job is returned as it is if the master was not asked about it or does not know it: it may have
+    requested less than its queue allows.
     """
     if asked is None or not asked.known:  # it may have requested less than its queue allows
         return job

@@ -1,6 +1,7 @@
 """Parses job ids, times and sizes as Grid Engine's files and commands write them. Pure.
 
-Sources: sge_types(5); queue_conf(5), "RESOURCE LIMITS".
+Time and memory specifiers: sge_types(5). Limits, and how they are multiplied by slots: queue_conf(5),
+"RESOURCE LIMITS".
 """
 
 from __future__ import annotations
@@ -53,10 +54,12 @@ def make_key(number: str, task: str | None) -> JobKey:
 
 
 def parse_job_id(name: str, config: str) -> str | None:
-    """Return the id of the job with the directory `name`, ``<job>.<task>``; None for another name.
+    """Return the id of the job whose directory is called `name`; None if the name is not that of a job.
 
-    The id is ``JOB.TASK`` for a task of an array, else ``JOB``. A `ja_task_id` of 0 in `config`, the text of
-    the job's file, means that it is not in an array; users can forge other text there.
+    The name is ``<job>.<task>``. All tasks of an array share one number and several may run on a node, so the
+    id is ``JOB.TASK`` for an array. For any other job the id is ``JOB``, as `qstat` and JOB_ID give the
+    number alone. A `ja_task_id` of 0 in `config`, the text of the job's file, means that it is not in an
+    array; users can forge text there, so nothing else is taken from it.
     """
     directory = _DIRECTORY.fullmatch(name)
     if directory is None:
@@ -68,7 +71,8 @@ def parse_job_id(name: str, config: str) -> str | None:
 def parse_limit_secs(text: str, *, field: str = "") -> Limit:
     """Parse a time specifier to seconds: ``3600``, ``1:0:1``, ``1::1`` (both 3601), ``0x10``, ``010`` (8).
 
-    INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. Fractions are dropped. Raises ParseError.
+    INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. A fraction of a second, as in ``60.000000``, is
+    dropped. Raises ParseError if malformed.
     """
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]

@@ -1,4 +1,8 @@
-"""Makes hosts and queues from what ``qhost -q -xml`` prints. Pure. Sources: qhost(1), qstat(1)."""
+"""Makes hosts and queues from what ``qhost -q -xml`` prints. Pure.
+
+Command: qhost(1); the letters of a queue's state: qstat(1), "Full Format",
+https://manpages.debian.org/bookworm/gridengine-client/qstat.1.en.html
+"""
 
 from __future__ import annotations
 
@@ -98,7 +102,8 @@ def _parse_host(element: Element) -> tuple[ClusterNode, list[QueueInstance]]:
 def compute_slots(queues: Sequence[QueueInstance], processors: int | None) -> int | None:
     """Return the slots of a host: those of its queue; without one, its processors.
 
-    Several queues may share the processors: their sum is capped at the number of processors.
+    Several queues may share or divide the processors, which their slots do not reveal: the sum of slots is
+    capped at the number of processors, unless a single queue has more.
     """
     slots = [each.slots for each in queues if each.slots is not None]
     if len(slots) < 2:
@@ -109,8 +114,9 @@ def compute_slots(queues: Sequence[QueueInstance], processors: int | None) -> in
 def compute_states(queues: Sequence[QueueInstance], *, is_silent: bool) -> tuple[str, ...]:
     """Return the states of a host, its base state (such as IDLE or ALLOCATED) first.
 
-    A host without a load value (`is_silent`), or with a queue in state ``u``, is not responding. If all
-    queues are disabled it is draining; if they start no jobs for other reasons, it is blocked.
+    A host that reports no load (`is_silent`), or has a queue in state ``u``, is not responding. A host whose
+    queues are all disabled is draining; if they start no jobs for other reasons, such as a
+    suspension, it is blocked.
     """
     if is_silent or any("u" in each.states for each in queues):
         base: tuple[str, ...] = ("DOWN", "NOT_RESPONDING")

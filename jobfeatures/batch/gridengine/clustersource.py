@@ -96,7 +96,8 @@ class GridEngineCluster:
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the records of jobs that ended since `since_secs` (epoch).
 
-        Raises SourceError without an accounting file. Running jobs have no record.
+        Raises SourceError without an accounting file. Grid Engine writes a job's record when the job ends, so
+        running jobs have none.
         """
         taken_at_secs = self._clock.now_secs()
         if self._accounting_file is None:

@@ -1,7 +1,8 @@
 """Parses lines of Grid Engine's accounting file into fields by name. Pure.
 
-Colons separate the 45 fields and nothing is escaped. A job's name and category can hold colons, as in ``-l
-cpu=24:00:00``: where they end follows from the numbers around them. Source: accounting(5).
+Fields: accounting(5) (45 fields; Univa Grid Engine adds to them). Colons separate them, and nothing is
+escaped: a job's name and its requests (the category) can hold colons, as in ``-l cpu=24:00:00``. Where these
+two fields end is found from the numbers that must stand before and after them.
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ _MOST_COLONS = 256  # of a category
 
 
 def parse_line(line: str) -> Mapping[str, str]:
-    """Return a line's fields by name. Raises ParseError if it is unclear where name and category end.
+    """Return a line's fields by name. Raises ParseError if it is not clear where the name and category end.
 
-    One malformed number is returned as its text; several raise ParseError. Further fields are ignored.
+    Anything may follow the known fields. If one number is malformed, its text is returned as it is; if
+    several are, ParseError is raised.
     """
     if len(line) > MAX_LINE_CHARACTERS:
         raise ParseError("line is too long", text=line)

@@ -1,6 +1,7 @@
 """Adds the CPU time and memory of the tasks of parallel jobs to the jobs' records. Pure.
 
-Without ``accounting_summary`` (sge_pe(5)), a job's own line covers only its master task.
+If the tasks of a parallel job have lines of their own in the accounting file, the job's own line covers only
+its master task: sge_pe(5), ``accounting_summary``.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ class ParallelJobs:
     def complete(self, record: JobRecord, host: str, *, names_tasks: bool) -> JobRecord:
         """Return a record; a parallel job has the CPU time of all tasks, and the sum of their memory use.
 
-        `names_tasks`: records of tasks have a `step`, as in the accounting file. If False, as from qacct,
-        they look like jobs: the last record of a run gets the sums.
+        `host` is the host in the record. `names_tasks`: records of tasks have a `step`, as in the accounting
+        file. If False, as for output of qacct, they look like jobs: the last of several records of one run
+        gets the sums.
         """
         if record.step is not None:
             self._tasks.setdefault(record.job_id, []).append(record)

@@ -1,7 +1,8 @@
 """Finds the processes of Grid Engine's jobs on this node, by the spool directory of the execution daemon.
 
-There are no control groups. Each job has its own supplementary group, which users can neither drop nor
-acquire, and an sge_shepherd. Both ids are in files of ``active_jobs/<job>.<task>``: `addgrpid` and `pid`.
+Grid Engine creates no control groups. It gives each job its own supplementary group, which users can neither
+drop nor acquire, and starts it from an sge_shepherd. The ids of both are in ``active_jobs/<job>.<task>``, in
+the files `addgrpid` and `pid`, which the daemon's administrator owns.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class _Known:
 class GridEngineJobs:
     """Finds the processes of the jobs in an execution daemon's spool directory, once per sample.
 
-    Unless a setting names the directory, it is the working directory of the running sge_execd.
+    The spool directory on this node, such as ``/var/spool/gridengine/execd/HOST``, is the working directory
+    of the running sge_execd unless a setting names it.
     """
 
     def __init__(self, config: SystemSettings[GridEngineSettings], failures: Failures) -> None:

@@ -50,7 +50,8 @@ def read_job(path: str, name: str, owners: Collection[int], note: Note) -> Job:
     """Return the job described by the files in its directory `path` below ``active_jobs``.
 
     `name` is the directory's, ``<job>.<task>``. Only files of the uids `owners` are trusted. Malformed values
-    are reported to `note`. Raises OSError for an unreadable ``config``, ParseError for another `name`.
+    are reported to `note`. Raises OSError if the directory or its ``config`` cannot be read, ParseError if
+    `name` is not a job's.
     """
 
     def text(file: str) -> str:

@@ -62,9 +62,10 @@ def read_records(
 ) -> Iterator[JobRecord | Rejected]:
     """Yield a record for each block between lines of ``=``, or a Rejected for a malformed one.
 
-    Times are local to `zone` (None: this host's). `restarts` is the number of the job's rescheduled runs
-    before. Memory is unknown where ``ru_maxrss`` is no whole number. `source` names the log in errors;
-    `notes` counts values that could not be read.
+    Times are local to `zone` (None: this host's). A record's `restarts` is the number of the job's
+    rescheduled runs before it. Memory is unknown where ``ru_maxrss`` is no whole number: 8.1.9 prints KiB as
+    if they were bytes (4612 KiB: ``4.504KB``). `source` names the log in errors; `notes` counts values that
+    could not be read.
     """
     parse = partial(_parse_block, zone=zone, notes=notes)
     return make_records(_blocks(lines), parse, source=source, notes=notes)

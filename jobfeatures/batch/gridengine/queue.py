@@ -1,6 +1,7 @@
 """Makes jobs from the XML that ``qstat`` prints about a cluster's queue. Pure.
 
-Sources: qstat(1), "OUTPUT FORMATS"; sge_status(5), "Job state".
+Command: qstat(1), "OUTPUT FORMATS". Job states: sge_status(5), "Job state",
+https://manpages.debian.org/bookworm/gridengine-common/sge_status.5.en.html
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ BASE_PRIORITY = 1024
 
 
 def parse_state(text: str) -> JobState:
-    """Return the job state that a combination of qstat's letters means; UNKNOWN for others.
+    """Return the job state that a combination of qstat's letters means.
 
-    ``qw hqw Eqw …`` are pending, ``r t hr Rr …`` running, ``s S T Rs …`` suspended, ``dr dt …`` being
-    deleted. A job in ``z`` has ended, in an unknown way.
+    ``qw hqw hRwq Rq Eqw Ehqw`` are pending (an error must be cleared first), ``r t hr Rr Rt`` running, ``s ts
+    S tS T tT Rs …`` suspended for any reason, ``dr dt ds …`` being deleted. A job in ``z`` has ended, and
+    qstat does not say how; deleted jobs are shown so too. Anything else is UNKNOWN.
     """
     letters = set(text)
     if not letters or not letters <= _LETTERS:
@@ -95,7 +97,8 @@ def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) 
 def parse_queued_job(element: Element, tz: tzinfo | None = None) -> Job:
     """Return the job of one row of the queue, ``<job_list>``. Raises ParseError if malformed.
 
-    The pending tasks of an array are one job, with the array's number. `nodes` is this row's host.
+    The pending tasks of an array are reported as one job with the array's
+    number. `nodes` is the host of this row.
     """
     number = checked_number(text_of(element, "JB_job_number") or "", field="JB_job_number")
     letters = text_of(element, "state") or ""

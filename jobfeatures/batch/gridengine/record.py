@@ -1,7 +1,9 @@
 """Makes a job from the texts of the files in its directory in ``active_jobs``. Pure.
 
-``config`` has lines ``name=value``. Users' values are not escaped and may forge lines, so a name with two
-different values is not trusted. Sources: sge_pe(5), qsub(1) ("ENVIRONMENTAL VARIABLES").
+sge_execd writes ``config`` for the job's shepherd: lines ``name=value``, some with unescaped values from
+users: a job's argument, folder or path may contain newlines and so forge complete lines. A name with two
+different values is therefore not trusted. ``pe_hostfile`` is described in sge_pe(5), the variables of
+``environment`` in qsub(1), "ENVIRONMENTAL VARIABLES".
 """
 
 from __future__ import annotations
@@ -116,7 +118,11 @@ def account_of(project: str | None, account: str | None) -> str | None:
 
 
 def parse_timestamp(text: str) -> int:
-    """Parse a number of seconds, milli- or microseconds to epoch seconds. Raises ParseError."""
+    """Parse a timestamp in seconds, milliseconds or microseconds to epoch seconds. Raises ParseError.
+
+    Univa's and later Grid Engines write milliseconds or microseconds; seconds have ten digits until the year
+    2286. Raises ParseError if it is not a number.
+    """
     return scale_epoch(parse_count(text))[0]
 
 

@@ -35,7 +35,8 @@ def ask_in_prolog(
 ) -> Job | None:
     """Return the job with its wall limit from the master; None if ``hook.ask`` forbids the query.
 
-    Raises SourceError if the master gives no answer, ParseError if it is malformed.
+    The query costs little: a prolog runs once per job, on the host of its first task. Raises SourceError if
+    the master gives no answer, ParseError if it is malformed.
     """
     if not needs_server(job, config):
         return None

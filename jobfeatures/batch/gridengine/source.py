@@ -58,9 +58,10 @@ class _Known:
 class GridEngineSource(PolledSource):
     """Source of this node's jobs: reads ``active_jobs``, and queries ``qstat`` about this node only.
 
-    A job is present while its directory exists and one of its shepherds lives. If its directory leaves this
-    open, a job with processes or a published directory here stays in the table until the master says that
-    there is no such job.
+    A job is present while its directory exists and one of its shepherds lives: execd may keep directories of
+    ended jobs (KEEP_ACTIVE in sge_conf(5)). A directory may be incomplete or unreadable, or hold only ended
+    tasks of a parallel job. Jobs with such a directory that have processes here or are published stay in the
+    table, unless the master knows no such job.
     """
 
     name = NAME

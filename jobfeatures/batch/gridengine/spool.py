@@ -1,6 +1,7 @@
-"""Finds the execution daemon's spool directory, lists its jobs, and reads files of trusted owners.
+"""Finds the execution daemon's spool directory, lists its jobs, and reads files that trusted users wrote.
 
-``active_jobs/<job>.<task>`` exists for each job until its end has been reported.
+sge_execd creates ``active_jobs/<job>.<task>`` for each job and removes it once the job has been reported. Its
+files belong to the daemon's administrator, except for some that belong to the job's user.
 """
 
 from __future__ import annotations

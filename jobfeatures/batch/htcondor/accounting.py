@@ -1,9 +1,10 @@
 """Reads ended jobs from what ``condor_history`` prints, and from history files as logs of jobs.
 
-A history file has ads in long form, each followed by a line such as ``*** Offset = 0 ClusterId = 12 ProcId =
-0 Owner = "alice" CompletionDate = 1795246000``. Memory is in MiB (MemoryUsage, RequestMemory) or KiB
-(ResidentSetSize), durations in seconds; a time of 0 is in the future. Source:
-https://htcondor.readthedocs.io/en/latest/man-pages/condor_history.html.
+Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_history.html. A history file contains ads
+in long form, each followed by a line such as ``*** Offset = 0 ClusterId = 12 ProcId = 0 Owner = "alice"
+CompletionDate = 1795246000``; ``condor_history`` prints this with ``-long``, and JSON with ``-json``. Sizes
+are in MiB (MemoryUsage, RequestMemory) and KiB (ResidentSetSize), durations in seconds; the time of a future
+event is 0.
 """
 
 from __future__ import annotations
@@ -110,9 +111,10 @@ def read_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejecte
 
 
 def parse_record(job: Fields) -> JobRecord:
-    """Return the record of a job from its ad. Raises ParseError without an id, or for an ad of one run.
+    """Return the record of a job from its ad. Raises ParseError without a job id, and for an ad of one run.
 
-    Start, CPUs and CPU time are those of its last run; of a pending job, None.
+    If a job ran several times, its start, CPUs and CPU time are those of its last run; for a pending job they
+    are None. An ad of one run, with the attribute EpochWriteDate, is from HTCondor's epoch history.
     """
     job_id = required_job_id(job.ad, source=job.source)
     if job.has("EpochWriteDate"):

@@ -1,8 +1,9 @@
 """Evaluates the expressions in ads, if HTCondor's own library is installed (extra: htcondor).
 
-Users write these expressions. So that evaluation takes bounded time, an expression sees only literal
-attributes and has at most `MAX_CHARACTERS`. Against crashes of the library before 25.14, only `FUNCTIONS` are
-allowed, and no ads, comments or quoted names.
+Users write expressions into their jobs' ads. If each attribute refers twice to the next one, a hundred lines
+take years to evaluate. So an expression sees only attributes that are literals; others are undefined for it.
+It may have at most `MAX_CHARACTERS`. Ads within expressions and eval() can crash the library before 25.14: so
+only `FUNCTIONS` are allowed, and an expression with an ad, a comment or a quoted name has no value.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # by HTCondor-CE, and by so
 class AdReadingOptions(NamedTuple):
     """The options for reading ads.
 
-    `note` is called with each malformed value. `evaluate` evaluates expressions; None: only products of
-    numbers. `site_limits` names the job attributes with a site's own wall limits.
+    `note` is called with each malformed value. `evaluate` evaluates expressions; without it only products of
+    numbers have a value. `site_limits` names the job attributes that hold a site's own wall limits.
     """
 
     note: Note = lambda _: None
@@ -45,9 +45,10 @@ PLAINLY: Final = AdReadingOptions()
 
 
 class Fields:
-    """Reads attributes of one ad; None: without a value, or malformed and reported.
+    """Reads attributes of one ad.
 
-    `without_value` collects the names of read attributes that are expressions without a value.
+    An attribute without a value is None. A malformed one is None too, and is reported. `without_value`
+    collects the names of attributes that were read and are expressions without a value.
     """
 
     def __init__(self, ad: ClassAd, source: str = "", options: AdReadingOptions = PLAINLY) -> None:
@@ -140,7 +141,8 @@ def is_plain_id(text: str) -> bool:
 def parse_job_id(ad: ClassAd) -> str | None:
     """Return ``ClusterId.ProcId@schedd`` of a job ad; None if a number is missing or invalid.
 
-    The schedd is the beginning of GlobalJobId; without this the id is ``ClusterId.ProcId``.
+    Each schedd numbers from 1. Its name is the beginning of GlobalJobId, which the schedd sets whatever the
+    user submits. Without GlobalJobId the id is ``ClusterId.ProcId`` alone.
     """
     cluster, proc = ad.integer("ClusterId"), ad.integer("ProcId")
     if cluster is None or proc is None or cluster <= 0 or proc < 0:

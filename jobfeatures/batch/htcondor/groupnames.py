@@ -1,8 +1,12 @@
 """Finds the job that runs in a slot of HTCondor, on the node itself.
 
-A control group names a slot, whose condor_starter keeps the job's ad in ``dir_PID/.job.ad`` below EXECUTE.
-The starter is searched among the ancestors of the slot's processes, which users cannot forge. An ad that its
-user could have written cannot claim the job id of another slot, except in the parallel universe.
+A control group of HTCondor names a slot. The slot's condor_starter keeps the job's ad in ``dir_PID/.job.ad``
+below EXECUTE, where PID is the starter's process id. Users can forge environments and the content of their
+scratch directory, but neither EXECUTE nor the ancestry of their processes. So the starter is searched among
+the ancestors of a process in the slot, and the ad is read from the starter's ``dir_PID``; see
+`jobfeatures.batch.htcondor.scratch`. An ad that the user could have written is not trusted: it cannot claim a
+job id that another slot has. The exception is two ads of one user in the parallel universe, whose jobs have a
+slot for each of their nodes.
 """
 
 from __future__ import annotations
@@ -50,7 +54,9 @@ class SlotResolver:
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
         """Return the known job ids by slot; `groups` are the slots' control groups in this sample.
 
-        A slot's condor_starter is searched ever less often until found, and again after it has ended.
+        A slot's condor_starter is searched ever less often until it is found, and again after it has ended,
+        since each job has its own. A process that is itself in a job's control group does not count as a
+        starter.
         """
         self._sample += 1
         slots, processes = groups.members, groups.processes

@@ -1,8 +1,9 @@
-"""The layout of HTCondor's control groups: one per slot, without a job id. Pure.
+"""The layout of HTCondor's control groups: one per slot. Pure.
 
-A path is ``/htcondor/condor`` + EXECUTE with ``_`` for ``/`` + ``_`` + slot. On v2 it is below the daemon's
-group: ``/system.slice/condor.service/htcondor/condor_var_lib_condor_execute_slot1_1@host``. Source: HTCondor
-manual, "Cgroup-Based Process Tracking", and BASE_CGROUP.
+Source: HTCondor manual, "Cgroup-Based Process Tracking", and BASE_CGROUP with its default. A path is
+``/htcondor/condor`` + EXECUTE with ``_`` for ``/`` + ``_`` + slot, on v2 below the control group of the
+daemon, such as ``/system.slice/condor.service/htcondor/condor_var_lib_condor_execute_slot1_1@host``. No path
+has a job id.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Makes jobs from job ads, as found on a node or printed by ``condor_q -json``. Pure.
 
-Sample: ``ClusterId = 12``, ``ProcId = 0``, ``CpusProvisioned = 8``, ``MemoryProvisioned = 16000`` (MiB),
-``DiskProvisioned = 20971520`` (KiB), ``JobCurrentStartDate = 1795246000``. Source: HTCondor manual, "Job
-ClassAd Attributes" and "Machine ClassAd Attributes".
+Attributes and units: HTCondor manual, "Job ClassAd Attributes" and "Machine ClassAd Attributes". Sample:
+``ClusterId = 12``, ``ProcId = 0``, ``CpusProvisioned = 8``, ``MemoryProvisioned = 16000`` (MiB),
+``DiskProvisioned = 20971520`` (KiB), ``JobCurrentStartDate = 1795246000``. An attribute is unknown if it is
+absent, undefined, or an expression without a value.
 """
 
 from __future__ import annotations
@@ -62,10 +63,10 @@ QUEUE_ATTRIBUTES = (
 
 
 class VacateTime(NamedTuple):
-    """The seconds between telling a job to leave its slot (vacating it) and killing it; None: unknown.
+    """How many seconds a job has to end after it is told to leave its slot (vacated), before it is killed.
 
-    `machine_secs` is the most that the machine grants, `wanted_secs` the job's wish. Source:
-    condor_submit(1), ``job_max_vacate_time``.
+    `machine_secs` is the most that the machine grants, `wanted_secs` what the job asks for; None means
+    unknown. Source: condor_submit(1), ``job_max_vacate_time``.
     """
 
     machine_secs: int | None = None
@@ -98,9 +99,10 @@ def vacate_time(job: Fields, slot: Fields) -> VacateTime:
 def job_from_ads(
     job_ad: ClassAd, machine_ad: ClassAd, options: AdReadingOptions = PLAINLY, *, node_name: str | None
 ) -> Job:
-    """Return the running job in a slot, from the job's ad and the slot's. Raises ParseError without an id.
+    """Return the running job in a slot, from the job's ad and the slot's. Raises ParseError without a job id.
 
-    `node_name` is this node's name.
+    `options` has the options for reading; `node_name` is this node's name. NumJobStarts is incremented after
+    the job has started, so the ad on the node has the number of earlier starts.
     """
     job_id = required_job_id(job_ad, source="job ad")
     job = Fields(job_ad, f"job ad {job_id}", options)
@@ -163,7 +165,9 @@ def _sum(one: Limit, other: Limit) -> int | None:
 def wall_limit(job: Fields) -> int | None:
     """Return a job's wall limit in seconds; None if it has none.
 
-    It is the lowest that HTCondor enforces, else the first set attribute of the site.
+    It is the lowest that HTCondor enforces, else the first of the site's own attributes that is set.
+    AllowedExecuteDuration counts from the end of the input transfer, after the start: the job may run longer
+    than the limit, never shorter.
     """
     enforced = [secs for name in LIMIT_ATTRIBUTES if (secs := job.count(name)) is not None]
     if enforced:
@@ -196,7 +200,8 @@ def common_fields(job: Fields) -> dict[str, Any]:
 def state_of(job: Fields) -> JobState:
     """Return a job's state; FAILED if a signal ended it, or its exit code does not mean success.
 
-    Success is JobSuccessExitCode, else 0. UNKNOWN if an attribute about the end is malformed.
+    Success is code 0 unless JobSuccessExitCode names another. The state is UNKNOWN if an attribute about the
+    end is malformed, such as an exit code of ``"3"`` or 3.7.
     """
     state = STATES.get(job.whole("JobStatus") or 0, JobState.UNKNOWN)
     if state is not JobState.COMPLETED:
@@ -215,10 +220,10 @@ def state_of(job: Fields) -> JobState:
 
 
 def end_of(job: Fields, state: JobState) -> int | None:
-    """Return when a job's last run ended, or a job that never ran was removed (epoch); None if unknown.
+    """Return when a job's last run ended, or when a job that never ran was removed (epoch); None if unknown.
 
-    If a removed job was held or idle, its last run had ended earlier: its start plus the time for which it
-    had a machine.
+    CompletionDate is 0 for a removed job. If it was held or idle until then (LastJobStatus), its
+    last run ended earlier: at its start plus the time for which it had a machine, if that is known.
     """
     if not state.is_finished and job.whole("JobStatus") != ENDED:
         return job.epoch("CompletionDate") if state is JobState.UNKNOWN else None
@@ -264,7 +269,8 @@ def _first(*values: int | None) -> int | None:
 def parse_queue(text: str, options: AdReadingOptions = PLAINLY, *, taken_at_secs: float) -> JobTable:
     """Parse the output of ``condor_q -global -allusers -json -attributes …``. Raises ParseError if truncated.
 
-    The table is complete unless an ad was malformed or several have the same id.
+    `options` has the options for reading ads. The table is complete unless an ad was malformed or several
+    have the same id.
     """
     rejected: list[Rejected] = []
     ads = parse_json_ads("" if text.strip() == EMPTY else text, source=QUEUE_SOURCE)
@@ -280,7 +286,8 @@ def parse_queued_job(ad: ClassAd, options: AdReadingOptions = PLAINLY) -> Job:
     """Return the job of one ad in the queue. Raises ParseError without an id.
 
     A pending job has the CPUs, memory, disk and GPUs that it requests, any other job those that it was given.
-    A job that needs no slot has no CPUs, GPUs and nodes.
+    A job that needs no slot of the pool has no CPUs, GPUs and nodes. `options` has the options for reading
+    the ad.
     """
     job_id = required_job_id(ad, source=QUEUE_SOURCE)
     job = Fields(ad, f"{QUEUE_SOURCE} {job_id}", options)

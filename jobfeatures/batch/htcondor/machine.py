@@ -1,8 +1,10 @@
 """Makes nodes from the machine ads that ``condor_status -json`` prints, and this node's drain state. Pure.
 
-Each slot has an ad: ``{"Name": "slot1_1@wn1", "Machine": "wn1", "State": "Claimed", "DynamicSlot": true,
-"Cpus": 8, "Memory": 16000, "TotalCpus": 64}``. Memory is in MiB, totals are the whole machine's. Source:
-https://htcondor.readthedocs.io/en/latest/classad-attributes/machine-classad-attributes.html.
+Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_status.html and
+https://htcondor.readthedocs.io/en/latest/classad-attributes/machine-classad-attributes.html. Sample:
+``{"Name": "slot1_1@wn1", "Machine": "wn1", "State": "Claimed", "DynamicSlot": true, "Cpus": 8, "Memory":
+16000, "TotalCpus": 64}``. Each slot has an ad. Memory is in MiB; TotalCpus and TotalMemory are those of the
+whole machine.
 """
 
 from __future__ import annotations
@@ -134,7 +136,11 @@ def _most(slots: Sequence[Fields], name: str) -> int | None:
 
 
 class SlotNotice(NamedTuple):
-    """What the ads of this node's slots announce: `ends` has the latest end of each job (epoch), by id."""
+    """What the ads of this node's slots announce.
+
+    `node` says whether the node drains. `ends` maps the id of a job to the epoch second by which it must have
+    ended.
+    """
 
     node: NodeNotice
     ends: Mapping[str, int]
@@ -143,10 +149,12 @@ class SlotNotice(NamedTuple):
 def parse_notice(
     text: str, ratings: Mapping[str, str], vacate: Mapping[str, VacateTime] = MappingProxyType({})
 ) -> SlotNotice | None:
-    """Return what the ads of this node's slots announce; None without ads. Raises ParseError.
+    """Return what the ads of this node's slots announce; None if there are none.
 
-    `ratings` maps machine attributes with a rating per core to keys of $MACHINEFEATURES. `vacate` has each
-    job's `VacateTime` by id. The shutdown of a draining node is the latest end of its jobs, if all are known.
+    `ratings` maps the names of machine attributes that hold a rating per core to the keys of
+    $MACHINEFEATURES; the first slot with a value counts. `vacate` has each job's `VacateTime` by job id. The
+    shutdown of a draining node is when the last of its jobs must have ended; it is unknown if that time is
+    unknown for any job. Raises ParseError if `text` is malformed.
     """
     ads: list[ClassAd] = parse_json_ads(text, source=STATUS_SOURCE)
     if not ads:

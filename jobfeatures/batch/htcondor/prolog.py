@@ -25,11 +25,11 @@ def job_from_prolog(
     site_limits: Sequence[str] = SITE_LIMITS,
     note: Note = lambda _: None,
 ) -> Job:
-    """Return the job from the ads that this environment names; its state is RUNNING.
+    """Return the job with this environment, from the ads that the environment names; its state is RUNNING.
 
-    A job wrapper runs as the job's user: the uid is this process's. `site_limits` names job attributes with
-    the site's own wall limits. A malformed value is reported to `note` and stays unknown. Raises ParseError
-    without a valid job ad.
+    A job wrapper runs as the job's user, so the uid is that of this process. `site_limits` names the job
+    attributes that hold a site's own wall limits. A malformed value, or a machine ad that cannot be read, is
+    reported to `note` and stays unknown. Raises ParseError if the job ad is missing or malformed.
     """
     job_ad = _read(environ, JOB_AD)
     try:

@@ -50,11 +50,11 @@ class LastAnswers:
     def complete(
         self, table: JobTable, failed: Mapping[str, str], ask_schedds: Callable[[], Mapping[str, str]]
     ) -> JobTable:
-        """Return `table`; if schedds are silent, it is incomplete, and their last known jobs are added.
+        """Return `table`; if some schedds are silent, their last known jobs are added, and it is incomplete.
 
-        A schedd is silent if it did not answer (`failed`: reasons by address), or if it had jobs but has left
-        the collector. `ask_schedds` returns the names of the collector's schedds by address. Raises
-        SourceError if none answered.
+        A schedd is silent if it did not answer (`failed` has the reasons, by address), or if it had jobs but
+        has left the collector, which drops a dead schedd after 15 minutes. `ask_schedds` returns the names of
+        the schedds in the collector, by address. Raises SourceError if no schedd has answered.
         """
         pairs = ((job.schedd, (key, job)) for key, job in table.jobs.items() if job.schedd is not None)
         answered = {name: dict(jobs) for name, jobs in grouped(pairs).items()}

@@ -1,7 +1,9 @@
 """Reads the ads in the scratch directories below HTCondor's folder EXECUTE.
 
-A condor_starter with the process id PID writes its job's ad to ``dir_PID/.job.ad`` and its slot's to
-``dir_PID/.machine.ad`` before the job starts. Files in a scratch directory may be the user's.
+A condor_starter writes its job's ad to ``dir_PID/.job.ad`` and its slot's ad to ``dir_PID/.machine.ad``
+before the job starts, where PID is its own process id. Both stay unchanged until the job has ended. Newer
+starters may use a subdirectory. Only HTCondor writes into EXECUTE, but files in a scratch directory may be
+the user's.
 """
 
 from __future__ import annotations
@@ -44,10 +46,11 @@ def list_scratch(execute: str) -> dict[int, str]:
 
 
 def find_execute(procfs: str, pid: int, trusted: Collection[int] = (0,)) -> str | None:
-    """Return the folder EXECUTE of a condor_starter: the one above its working directory.
+    """Return the folder EXECUTE of a condor_starter: the one above the scratch directory in which it works.
 
-    None if the process works elsewhere, or its real uid is not `trusted`: any user can call a program
-    condor_starter. Raises OSError, ParseError.
+    Slots may have their own EXECUTE (SLOT<N>_EXECUTE), and so may a second startd. None if the process works
+    elsewhere, or if its real uid is not one of `trusted`: any user can call a program condor_starter. Raises
+    OSError if its files in /proc cannot be read, ParseError if they are malformed.
     """
     if read_real_uid(procfs, pid) not in trusted:
         return None
@@ -66,8 +69,8 @@ def find_owner(execute: str) -> int:
 def read_ads(path: str, trusted: Collection[int]) -> Ads:
     """Return the job's ad and the slot's ad in the scratch directory `path`.
 
-    Raises OSError if a file cannot be read or belongs to neither a `trusted` uid nor the directory's owner;
-    ParseError for a malformed ad.
+    Raises OSError if a file cannot be read, or if its owner is neither one of the uids `trusted` nor the
+    owner of the directory; ParseError if an ad is malformed.
     """
     directory = os.lstat(path)
     if not stat.S_ISDIR(directory.st_mode):
@@ -91,8 +94,9 @@ def _find_folder(path: str) -> str:
 def find_job_uid(path: str, procfs: str, pid: int, trusted: Collection[int]) -> int | None:
     """Return the uid of the job with the scratch directory `path`; None if not known yet.
 
-    `pid` is its condor_starter. Until this gives the directory to the job's user, it belongs to a `trusted`
-    uid. Raises OSError if directory or starter has gone.
+    `pid` is the job's condor_starter. A starter that can change its user writes the ads before it gives the
+    directory to the job's user: until then the directory belongs to one of the `trusted` uids of HTCondor.
+    Raises OSError if the directory or the starter has gone.
     """
     uid = os.lstat(f"{path}/scratch" if _find_folder(path) else path).st_uid
     return None if uid in trusted and (uid == 0 or _can_change_user(procfs, pid)) else uid

@@ -25,9 +25,10 @@ def is_here(config: SystemSettings[HTCondorSettings]) -> bool:
 def ask_in_prolog(
     job: Job, config: SystemSettings[HTCondorSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return the job with a wall limit from ``htcondor.wall_limit_attributes``; None if not set.
+    """Return the job with a wall limit from the attributes that ``htcondor.wall_limit_attributes`` names.
 
-    The limits are in the job's ad: nothing is queried.
+    None if the setting has its default, with which the job has been read already. Nothing is queried: the
+    limits are in the job's ad.
     """
     del job, timeout_secs
     limits = parse_site_limits(config.own.wall_limit_attributes)
@@ -49,7 +50,8 @@ def daemon_uids(config: SystemSettings[HTCondorSettings]) -> list[int]:
 def read_parents(config: SystemSettings[HTCondorSettings]) -> list[str]:
     """Return path patterns of the control groups below which HTCondor makes the groups of slots.
 
-    They follow from BASE_CGROUP; [] if this is no path. Raises SourceError if condor_config_val fails.
+    They follow from BASE_CGROUP, as condor_config_val prints it, below the root or below the daemon's own
+    group. [] if it is not a path. Raises SourceError if that command fails.
     """
     from jobfeatures.batch.htcondor import COMMAND, VARIABLES
     from jobfeatures.batch.programs import Programs

@@ -52,10 +52,11 @@ Identity = tuple[int, int, int]  # of a scratch directory: starter, device, inod
 
 @dataclass(frozen=True, slots=True)
 class FoundJob:
-    """A job on this node, made from its ads when they were first seen, as its user may change them.
+    """A job on this node, made from its ads. They are read only once, as its user may change them later.
 
-    `is_proven`: no user could have written the ads. `vacate`: how long it has to end once told to.
-    `is_parallel`: it may have several slots here. `is_staging`: nothing of it runs yet.
+    `is_proven`: no user could have written the ads. `vacate` is how long the job has to end once it is told
+    to. `is_parallel`: it may have several slots here. `is_staging`: the starter has not given the scratch
+    directory to the job's user yet, so nothing of the job runs.
     """
 
     job: Job
@@ -69,8 +70,9 @@ class CondorSource:
     """Source of this node's jobs: those with a scratch directory below a folder EXECUTE.
 
     The folders are the configured one, and those of running starters. A job is present from when its scratch
-    directory belongs to its user until the directory or its starter is gone. A table is complete if every
-    starter's directory could be read.
+    directory belongs to its user until the directory or its starter is gone. A table is complete if the
+    scratch directory of every running starter could be read. A known job whose directory has gone is reported
+    as gone in any case. Whether it completed, was removed or is held, only its schedd knows.
     """
 
     name = NAME
@@ -105,9 +107,9 @@ class CondorSource:
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs running here, by their scratch directories.
 
-        Of `seen` (with processes here) and `claimed` (with a published directory or an empty control group),
-        slots whose job is not known are added, in state UNKNOWN. Raises SourceError if EXECUTE cannot be
-        listed, or is writable by everyone.
+        `seen` are jobs with processes here, `claimed` those with a published directory or an empty control
+        group. Of these, only slots whose job is not known yet are added, as jobs in state UNKNOWN. Raises
+        SourceError if EXECUTE cannot be listed, or if everyone may write to it.
         """
         taken_at_secs = self._clock.now_secs()
         problems: list[Rejected] = []

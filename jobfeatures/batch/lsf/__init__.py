@@ -1,6 +1,8 @@
 """IBM Spectrum LSF 10.1: its commands for jobs and hosts, and the environment of its hooks.
 
-It follows the manuals and published samples, and was never tested against LSF itself.
+None of this could be tested against LSF itself: it follows the manuals and
+published samples of its output. LSF keeps no files on a node that could be read
+instead of running its commands.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Reads lsb.acct, LSF 10.1's accounting file: one record per line, JOB_FINISH for an ended job. Pure.
 
-Fields are separated by blanks; strings are in double quotes, doubled inside; lists follow their length.
-Appended fields of newer versions are ignored; older records are read up to the memory usage. Source:
-https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsb.acct.5.html.
+Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsb.acct.5.html. Fields are separated by
+blanks; strings are in double quotes, doubled inside. Lists are preceded by their length, so the position of a
+field depends on the fields before it. Fields that newer versions append are ignored. Records of versions
+before 10 are read up to the memory usage, as their fields are the same up to there.
 """
 
 from __future__ import annotations

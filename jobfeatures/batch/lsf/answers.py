@@ -1,7 +1,9 @@
 """Parses the JSON that LSF's commands print with ``-o … -json`` into records. Pure.
 
-It is one object with ``RECORDS``, whose values are strings; ``-`` or "" means unknown. Field names are read
-case-insensitively. Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bjobs.json.1.html
+bjobs, bhosts, bqueues and lshosts print one object: the command's name, a count under ``JOBS``, ``HOSTS`` or
+``QUEUES``, and ``RECORDS``, whose values are strings; ``-`` or an empty string means unknown. Field names are
+in capitals except for some of lshosts; they are read case-insensitively. Source: bjobs -json,
+https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bjobs.json.1.html
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ def parse_records(text: str, *, source: str) -> list[Record]:
     """Return the records of an answer. Lines before its first brace are a banner, and ignored.
 
     Sample: ``{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7","STAT":"RUN"}]}``. `source` names the
-    command in errors. Raises ParseError, also if records are missing or a name is repeated.
+    command in errors. Raises ParseError if the text is no such answer, is truncated, has not as many records
+    as it says, or has a duplicate name, as a user's unescaped text would cause.
     """
     start = 0 if text.startswith("{") else text.find("\n{") + 1
     if not text.startswith("{", start):

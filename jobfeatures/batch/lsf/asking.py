@@ -30,10 +30,13 @@ class Output(NamedTuple):
 
 
 class LsfCommands:
-    """Runs LSF's commands as they are installed at a site, as `lsf.user` if that is set.
+    """Runs LSF's commands as they are installed at a site.
 
-    `timeout_secs` limits each. If bjobs refuses PLAIN_FIELDS and FURTHER_FIELDS, it is asked only for
-    PLAIN_FIELDS until `batch.refresh` has passed.
+    If `lsf.user` is set, they run as that user: newer fix packs of 10.1 deny root most of them unless
+    LSF_ROOT_USER=Y. `timeout_secs` limits each command.
+
+    bjobs is asked for PLAIN_FIELDS and FURTHER_FIELDS. If that fails, it is asked only for PLAIN_FIELDS until
+    `batch.refresh` has passed.
     """
 
     def __init__(
@@ -82,8 +85,8 @@ class LsfCommands:
     ) -> list[Record]:
         """Return the records that the command `name` prints with ``-o FIELDS -json``.
 
-        If it also writes to standard error, records may be missing: `remarks` gets a Rejected. Raises
-        SourceError without records.
+        If the command also wrote to standard error, records may be missing: a Rejected that says so is
+        appended to `remarks`. Raises SourceError if the command prints no records.
         """
         output = self.run(name, "-o", " ".join(fields), "-json", *arguments)
         try:
@@ -100,8 +103,9 @@ class LsfCommands:
     ) -> list[Record]:
         """Return the records that bjobs prints. Raises SourceError if it does not print records.
 
-        If its standard error says more than that a job is unknown, jobs may be missing: `remarks` gets a
-        Rejected, or, with `is_proof` (for callers that take a missing job as ended), SourceError is raised.
+        If bjobs also writes to standard error something other than that a job is unknown, jobs may be
+        missing: a Rejected that says so is appended to `remarks`. With `is_proof`, for callers that take a
+        missing job as ended, this raises SourceError instead.
         """
         now_secs = self._clock.monotonic_secs()
         if now_secs >= self._plain_until_secs:

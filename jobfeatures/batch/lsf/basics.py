@@ -30,7 +30,8 @@ def split_id(text: str) -> tuple[str, str | None]:
 def make_id(job_id: str, index: str) -> str:
     """Return a job's id as in its control group: ``123[4]`` in an array, else ``123``.
 
-    `index` is LSB_JOBINDEX or JOBINDEX, 0 or empty outside arrays. Raises ParseError.
+    `index` is LSB_JOBINDEX or JOBINDEX: 0 or empty outside arrays. Raises ParseError if one is malformed, or
+    if they contradict each other.
     """
     number, known = split_id(job_id)
     if index in NOTHING:

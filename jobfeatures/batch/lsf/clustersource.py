@@ -37,9 +37,10 @@ class LsfCluster:
         self._last = LastJobs()
 
     def poll_queue(self) -> JobTable:
-        """Return the jobs in the queue, and those that ended within CLEAN_PERIOD, without time limits.
+        """Return the jobs in the queue, and those that ended within CLEAN_PERIOD.
 
-        If a part of LSF is silent, its last known jobs are added, and the table is incomplete.
+        They have no time limits, as these depend on the host. While a part of LSF is silent, its last known
+        jobs are added, and the table is marked incomplete.
         """
         taken_at_secs = self._clock.now_secs()
         rules = LimitRules(unit=read_limit_unit())

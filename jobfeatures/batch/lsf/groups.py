@@ -1,7 +1,7 @@
 """The layout of LSF's control groups. Pure.
 
-Each task of a job on the host has ``/lsf/<cluster>/job.<id>.<pid>.<time>``; in an array ``<id>`` is
-``123[4]``. Source: LSF 10.1.
+Source: LSF 10.1, ``/lsf/<cluster>/job.<id>.<pid>.<time>``, one directory for each of the job's tasks on the
+host; in an array ``<id>`` is ``123[4]``.
 """
 
 from jobfeatures.batch.groups import BatchHierarchy, make_layout

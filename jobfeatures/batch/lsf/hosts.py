@@ -43,8 +43,9 @@ _STARTS_NONE = frozenset({"DRAIN", "DOWN", "NOT_RESPONDING"})
 def parse_notice(records: Iterable[Record], node_name: str) -> NodeNotice | None:
     """Return whether this host is draining, and its CPUs, from bhosts; None if its STATUS is unknown.
 
-    Sample: ``{"HOST_NAME":"n1","STATUS":"closed_Adm","MAX":"8","NJOBS":"2"}``. A host that is only full, busy
-    or exclusive is not draining. Raises ParseError without the host.
+    Sample: ``{"HOST_NAME":"n1","STATUS":"closed_Adm","MAX":"8","NJOBS":"2"}``. A host that is full, runs an
+    exclusive job or is too busy accepts jobs again by itself: it is not draining.
+    Raises ParseError if the host is not in the answer.
     """
     for record in records:
         name = text_of(record, "HOST_NAME")
@@ -59,7 +60,8 @@ def parse_notice(records: Iterable[Record], node_name: str) -> NodeNotice | None
 def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:
     """Return one host from its record of bhosts. Raises ParseError if malformed.
 
-    Its CPUs are its slots, ``MAX`` (``-``: unknown). `memory` is the result of `parse_memory`.
+    Its CPUs are its slots, ``MAX``; ``-`` means that they are not limited, and the CPUs unknown. `memory` is
+    the result of `parse_memory`.
     """
     name = record.get("HOST_NAME", "")
     if not is_host_name(name):

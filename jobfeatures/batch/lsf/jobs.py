@@ -30,9 +30,9 @@ _GPU = re.compile(r"[0-9]{1,6}(?::[0-9]{1,6}/[0-9]{1,6})?\Z")  # or card:GPU ins
 class QueryContext:
     """What is needed, besides a record of bjobs, to convert it to a job.
 
-    `now_secs` is the epoch time of the query; `node_name` is this node (None: the whole cluster was queried).
-    `asked_by_host`: each job is on this host, whatever its name in LSF. `rules` say how to read limits; times
-    are local to `tz`.
+    `now_secs` is the epoch time of the query; `node_name` is this node, None if the whole cluster was
+    queried. `asked_by_host`: the query was for this host's jobs, so each job is here, whatever name LSF has
+    for the host. `rules` say how to read limits; times are local to `tz`.
     """
 
     now_secs: float
@@ -106,7 +106,8 @@ FURTHER_FIELDS = tuple(map(str.lower, DetailedJob.names[len(PlainJob.names) :]))
 def parse_jobs(records: Iterable[Record], context: QueryContext) -> tuple[dict[JobKey, Job], list[Rejected]]:
     """Return the jobs in records of bjobs, and the malformed records.
 
-    A malformed record with a valid id is also returned as a job, in state UNKNOWN.
+    `context` has the time of the query, this node's name and the site's rules for limits. A malformed record
+    with a valid id is also returned as a job, in state UNKNOWN.
     """
     jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
@@ -177,7 +178,8 @@ def parse_job(record: Record, context: QueryContext, job_key: JobKey | None = No
 def parse_gpus(text: str, node_name: str | None) -> tuple[str, ...]:
     """Return the indices of this node's GPUs in ``n1:0,1,0,1;n2:0,1``; () for any other text.
 
-    Tasks may share GPUs, so indices repeat. MIG instances are written ``n1:1:1/0,3:1/0``.
+    Each task has one index in the list. Tasks may share GPUs, so an index may be repeated. MIG instances are
+    written ``n1:1:1/0,3:1/0``.
     """
     found: dict[str, None] = {}
     for part in text.split(";"):

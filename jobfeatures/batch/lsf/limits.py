@@ -38,9 +38,9 @@ QueueLimits = Mapping[str, TimeLimit]  # for jobs that set none: RUNLIMIT, CPULI
 class LimitRules:
     """A site's rules for computing a job's limits on one node from the limits that LSF prints.
 
-    `absolute`: run limits are wall-clock time, not normalized by CPU factors (None: unknown, no wall limit is
-    reported). `factors` are CPU factors by host, `queues` the limits of each queue, `unit` that of sizes
-    without one.
+    `absolute`: run limits are wall-clock time, not normalized by CPU factors; if it is None, this is unknown,
+    and no wall limit is reported. `factors` are CPU factors by host, `queues` the limits of each queue, and
+    `unit` is the unit of sizes that LSF prints without one.
     """
 
     node_name: str | None = None
@@ -73,9 +73,10 @@ class LimitRules:
     def limit_secs(self, limit: TimeLimit, *, absolute: bool) -> int | None:
         """Return a limit in seconds on this node; None if a CPU factor is unknown.
 
-        Unless it is `absolute` (ABS_RUNLIMIT=Y), it is multiplied by the CPU factor of its host (1 if none is
-        named) and divided by this node's. Source:
-        https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=limits-cpu-time-run-time-normalization.
+        Source: "CPU time and run time normalization",
+        https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=limits-cpu-time-run-time-normalization: unless
+        it is `absolute` (ABS_RUNLIMIT=Y), the limit is multiplied by the CPU factor of the host for which it
+        was set (1 if no host is named), and divided by the CPU factor of this node.
         """
         if absolute:
             return int(limit.secs)
@@ -95,10 +96,11 @@ class LimitRules:
 
 
 def parse_parameters(text: str) -> bool:
-    """Return whether run limits are wall-clock time: ``ABS_RUNLIMIT = Y`` in ``bparams -a``.
+    """Return whether run limits are plain wall-clock time (ABS_RUNLIMIT), from ``bparams -a``.
 
-    The default is N. Raises ParseError for other output. Source:
-    https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bparams.1.html, lsb.params(5).
+    Sample: ``lsb.params configuration at Sat Nov 21 12:30:00 2026`` and lines ``ABS_RUNLIMIT = Y``.
+    The default is N. Raises ParseError if the text is not output of bparams.
+    Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bparams.1.html, lsb.params(5).
     """
     match = _ABSOLUTE.search(text)
     if match is None and not _PARAMETERS.match(text):
@@ -164,7 +166,11 @@ def _take(heads: list[str], line: str, found: dict[str, TimeLimit], *, is_defaul
 
 
 def parse_factors(records: Iterable[Record]) -> tuple[dict[str, Fraction], tuple[Rejected, ...]]:
-    """Return the CPU factor of each host, by host, and the malformed records of lshosts."""
+    """Return the CPU factor of each host, by host, and the malformed records of lshosts.
+
+    The records are those of ``lshosts -o "host_name cpuf …" -json``. Hosts with the factor 0 or ``-`` are
+    left out.
+    """
     factors: dict[str, Fraction] = {}
     rejected: list[Rejected] = []
     for record in records:

@@ -22,9 +22,11 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     """Return the job that a pre-execution command's environment describes; its state is RUNNING.
 
     Sample: ``LSB_JOBID=123 LSB_JOBINDEX=4 LSFUSER=alice LSB_QUEUE=normal LSB_JOBNAME=ok[1-9]
-    LSB_PROJECT_NAME=physics LSB_DJOB_NUMPROC=6 LSB_MCPU_HOSTS=n1 4 n2 2``. It has no times and no limits. A
+    LSB_PROJECT_NAME=physics LSB_DJOB_NUMPROC=6 LSB_MCPU_HOSTS=n1 4 n2 2``. Source:
+    https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsf_envars_job_exec.html
+
+    The environment has no times and no limits; the user's own files (LSB_DJOB_HOSTFILE) are not read. A
     malformed value is reported to `note` and stays unknown. Raises ParseError without a plain LSB_JOBID.
-    Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsf_envars_job_exec.html
     """
     job_id = job_id_of(environ)
     array, index = split_id(job_id)

@@ -23,9 +23,10 @@ def is_here(config: SystemSettings[LsfSettings]) -> bool:
 def ask_in_prolog(
     job: Job, config: SystemSettings[LsfSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return the job with its user's uid filled in; None if it has one already, or it is not known.
+    """Return the job with its user's uid filled in; None if it has a uid already, or if the uid is not known.
 
-    Limits come with the daemon's next poll: the hosts of a large job must not all query at once.
+    mbatchd is not queried for limits: a job of many hosts starts on all of them at once, and each would query
+    it. The limits come with the daemon's next poll.
     """
     del config, node_name, timeout_secs
     uid = None if job.user is None or job.uid is not None else _USERS.get(job.user)

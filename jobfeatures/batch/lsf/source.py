@@ -37,8 +37,9 @@ ABS_RUNLIMIT = {"auto": None, "yes": True, "no": False}  # None: bparams is quer
 class LsfSource(PolledSource):
     """Source of this node's jobs: queries LSF for the jobs dispatched to this host.
 
-    A poll runs one ``bjobs``, and a second by job id if jobs with processes or published directories here are
-    missing. The host's state, CPU factors and limits of queues are queried every `refresh_secs`.
+    A poll runs one ``bjobs``, and a second one by job id if jobs that have processes or published directories
+    here are missing from the first answer. Data that rarely changes (the host's state, CPU factors, limits of
+    queues, ABS_RUNLIMIT) is queried every `refresh_secs`.
     """
 
     name = NAME

@@ -79,11 +79,12 @@ def parse_state(stat: str, exit_reason: str = "") -> JobState:
 
 
 def parse_time(text: str, *, now_secs: float, tz: tzinfo | None = None, field: str = "") -> int | None:
-    """Return a timestamp as epoch seconds, None if unknown. Raises ParseError if malformed.
+    """Return a timestamp as epoch seconds, None if unknown.
 
-    Samples: ``Nov 21 12:31``, ``Nov 21 12:31:07 2026``, each perhaps followed by L, E or X (estimates). The
-    time is local to `tz` (None: this machine's). Without a year, it is the latest such date at most a day
-    after `now_secs`; without seconds, up to a minute early.
+    Samples: ``Nov 21 12:31``, ``Nov 21 12:31:07 2026``, each optionally followed by a letter for how an end
+    was estimated: L by the run limit, E and X by the job's own estimate. LSF documents no epoch form. The
+    time is local to `tz` (None: this machine's zone). Without a year, it is the latest such date at most a
+    day after `now_secs`; without seconds, it is up to a minute early. Raises ParseError if malformed.
     """
     if text in NOTHING:
         return None
@@ -116,10 +117,11 @@ def _epoch(
 
 @lru_cache(maxsize=1024)  # many jobs have the same
 def parse_limit(text: str, *, field: str = "") -> TimeLimit | None:
-    """Return a run or CPU limit, None if unknown. Raises ParseError if malformed.
+    """Return a run or CPU limit, None if unknown.
 
-    Samples: ``1440.0`` and ``240.0/hostA`` (minutes; the host or model whose speed is meant), ``24:00``
-    (hours and minutes), ``24:00:00``. Source: bjobs -o and -hms, bsub -W.
+    Samples: ``1440.0`` and ``240.0/hostA`` (minutes), ``24:00`` (hours and minutes), ``24:00:00``
+    (``LSB_HMS_TIME_FORMAT``). The slash precedes the host or model whose speed is meant. Source: bjobs -o and
+    -hms, bsub -W. Raises ParseError if malformed.
     """
     if text in NOTHING:
         return None

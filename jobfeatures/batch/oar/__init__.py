@@ -1,7 +1,8 @@
-"""OAR: the files that it keeps about a job on its nodes, and ``oarstat -J -f`` for all jobs at once.
+"""OAR: the files that it keeps about a job on the job's nodes, and ``oarstat -J -f`` for all jobs at once.
 
-Nodes never run ``oarstat``, which sends several database queries per job: they read their own files, or ask
-the controller role (``oar.ask``). Sources: https://oar.imag.fr/docs/2.5/, oarstat(1), oarnodes(1).
+``oarstat`` sends several database queries per job, so nodes never run it: a node reads its own files, or asks
+the controller role (``oar.ask``). Sources: https://oar.imag.fr/docs/2.5/, oarstat(1), oarnodes(1), and the
+scripts of OAR 2.5.9.
 """
 
 from __future__ import annotations

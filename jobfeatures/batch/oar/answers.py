@@ -1,7 +1,9 @@
 """Parses the JSON of ``oarstat -J -f`` and ``oarnodes -J``, of OAR 2.5 and 2.6: jobs and nodes. Pure.
 
-Each is one object, keyed by job or resource id. Times are epoch seconds (0: not yet), ``walltime`` is in
-seconds, ``exit_code`` a wait status. The ``startTime`` of a reserved job is in the future.
+Each is one object, keyed by job or resource id; without jobs or resources, the answer is empty. Times are
+epoch seconds, 0 means not yet; ``walltime`` is in seconds; ``exit_code`` is a wait status, null for killed
+and for interactive jobs. A job that waits for its reservation, or was refused one, has a ``startTime`` in the
+future. Source: oarstat(1), oarnodes(1).
 """
 
 from __future__ import annotations
@@ -123,9 +125,10 @@ def _time(value: Any) -> int:
 
 
 def suspensions_of(job: Values, start_secs: int) -> list[tuple[int, int | None]]:
-    """Return the start and the end (epoch; None: it lasts) of each suspension of a job. Never raises.
+    """Return the start and the end (epoch) of each suspension of a job; an end of None: it still lasts.
 
-    These are the times of the requests; OAR acts seconds later.
+    These are the times of the requests; OAR acts seconds later. A request from before the job's start counts
+    from its start on. Never raises.
     """
     found: list[tuple[int, int | None]] = []
     for each in list_events(job):
@@ -143,10 +146,11 @@ def suspensions_of(job: Values, start_secs: int) -> list[tuple[int, int | None]]
 def suspended_limit(
     job: Values, state: JobState, start_secs: int | None, wall_secs: int | None
 ) -> tuple[int | None, int | None]:
-    """Return when a job that was suspended reaches its wall limit, or for how long it has run.
+    """Return, for a job that has been suspended, when it reaches its wall limit, or how long it has run.
 
-    The first value (epoch seconds) is set for a running job, the second (seconds) for one that is suspended
-    now. The other is None; so are both for a job that was never suspended.
+    The first value is set for a running job: the epoch time of the limit, which suspensions extend. The
+    second is set for a suspended job: the seconds that it has run. The other value is None; both are for a
+    job that was never suspended.
     """
     if start_secs is None or wall_secs is None or not (spans := suspensions_of(job, start_secs)):
         return None, None
@@ -169,9 +173,10 @@ def reason_of(job: Values) -> str | None:
 
 
 def state_of(job: Values) -> tuple[JobState, str | None]:
-    """Return a job's state and None; or UNKNOWN and OAR's own word, if the state does not follow from it.
+    """Return a job's state and None; or UNKNOWN and OAR's own word for the state, if that word is not enough.
 
-    The job's ``events`` say why a job is in Error.
+    The job's ``events`` say why a job is in Error; a WALLTIME event may also mean that the wall limit was
+    changed.
     """
     word, events = job.text("state") or "", events_of(job)
     if word in STATES:
@@ -200,10 +205,10 @@ def exit_fields(code: int | None) -> dict[str, Any]:
 
 
 def array_of(values: Any) -> str | None:
-    """Return the id of a job's array; None outside arrays, and for an array's first job.
+    """Return the id of a job's array; None for a job outside of arrays, and for the first job of an array.
 
-    OAR prints these two alike; `arrays_in` tells them apart. A resubmitted job keeps its first array. Raises
-    ParseError.
+    OAR prints both alike; `arrays_in` helps to tell them apart. A job that was resubmitted keeps the array of
+    its first run. `values` is the job's JSON object. Raises ParseError if a field is malformed.
     """
     job = Values(values)
     array, earlier = job.count("array_id"), job.count("resubmit_job_id")
@@ -222,10 +227,10 @@ def arrays_in(answers: Iterable[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str, ...]]:
-    """Return a job of the queue from its JSON object, and the ids of its resources. Raises ParseError.
+    """Return a job of the queue from its JSON object, and the ids of its resources.
 
-    `arrays` is the result of `arrays_in`. The CPUs are unknown if the job also requested resources of another
-    type than ``default``.
+    `arrays` is the result of `arrays_in`. The job's CPUs are unknown if it also requested resources of
+    another type than ``default``, as the ids do not show the type. Raises ParseError if a field is malformed.
     """
     job = Values(values)
     state, _ = state_of(job)
@@ -264,9 +269,10 @@ def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str,
 
 
 def make_record(values: Any, notes: Notes, arrays: Collection[str]) -> JobRecord:
-    """Return a job's accounting record. Raises ParseError if a field in `NEEDED` is malformed.
+    """Return the accounting record of a job from its JSON object.
 
-    Other malformed fields are None, and counted in `notes`. `arrays` is the result of `arrays_in`.
+    Raises ParseError if a field in `NEEDED` is malformed; any other malformed field is None, and counted in
+    `notes`. `arrays` is the result of `arrays_in`.
     """
     asked = Values(values).asked
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)

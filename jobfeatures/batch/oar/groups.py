@@ -1,8 +1,10 @@
 """The layouts of OAR's control groups. Pure.
 
-On v1, OAR 2.5.9: ``/oar/alice_10``, with the owner and, after the last ``_``, the id of a job. On v2, OAR
-2.6.1: ``/oar.slice/oar-u1000.slice/oar-u1000-j10.slice``, with the uid and the id. ``oar`` is CPUSET_PATH.
-Sources: job_resource_manager_cgroups.pl, job_resource_manager_systemd.pl.
+Sources: job_resource_manager_cgroups.pl of OAR 2.5.9, cgroup v1 only: ``/oar/alice_10``, the owner and the id
+of a job, on each of its nodes. User names may contain ``_``: the last one separates.
+job_resource_manager_systemd.pl of OAR 2.6.1, cgroup v2 only: slices of systemd such as
+``/oar.slice/oar-u1000.slice/oar-u1000-j10.slice``, with the uid and the id of a job. ``oar`` is from
+CPUSET_PATH, ``/oar``.
 """
 
 from __future__ import annotations

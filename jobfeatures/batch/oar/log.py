@@ -1,8 +1,9 @@
 """Reads what ``oarstat -J -f`` of OAR 2.5, 2.6 and 3 prints, as a log of jobs. Pure.
 
-OAR 3 uses other names, and prints neither resources, limits, events nor dependencies: why a job is in Error
-is unknown. Without ``-f`` it prints no times, and its jobs are rejected. Source: oar/lib/models.py and
-oar/cli/oarstat.py of OAR 3.0.2.
+OAR 3 prints the columns of its table of jobs, under other names than OAR 2, and neither resources, limits,
+events nor dependencies: so it is unknown, for example, why a job is in Error. ``assigned_moldable_job`` is 0
+until a job has resources. Without ``-f`` OAR 3 prints no times, and such jobs are rejected. Source:
+oar/lib/models.py and oar/cli/oarstat.py of OAR 3.0.2.
 """
 
 from __future__ import annotations

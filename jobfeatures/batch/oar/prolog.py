@@ -1,6 +1,7 @@
 """Makes a job from the environment of OAR's prologue or epilogue. Pure.
 
-OAR sets variables such as OAR_JOB_ID; ``packaging/oar/prologue.sh`` adds the user's id and the time.
+Source: OAR 2.5.9. OAR sets variables such as OAR_JOB_ID in the environment of jobs and both hooks;
+``packaging/oar/prologue.sh`` adds the user's id and the time.
 """
 
 from __future__ import annotations

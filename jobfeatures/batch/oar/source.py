@@ -1,8 +1,10 @@
 """The source that reads the jobs of this node from the files that OAR keeps there, without any query.
 
-OAR_RUNTIME_DIRECTORY holds two files per job, until it ends: ``alice_10.env`` has lines such as ``export
-OAR_JOB_NAME='fit'``, the node file ``10`` a line for each resource of the whole job. Names are not escaped: a
-variable that is set twice is unknown. Source: scripts of OAR 2.5.9 and 2.6.1.
+Source: OAR's own scripts, 2.5.9 and 2.6.1. The folder OAR_RUNTIME_DIRECTORY on each node of a job holds two
+files from the state Launching until the job ends. ``alice_10.env`` has shell lines such as ``export
+OAR_JOB_NAME='fit'``, and is written within 2 s of the start. ``10``, the node file, has a line for each
+resource of the whole job. OAR escapes nothing: a name with a newline can inject arbitrary lines, so a
+variable that is set twice is treated as unknown.
 """
 
 from __future__ import annotations
@@ -57,8 +59,9 @@ def read_boot_secs(procfs: str) -> int:
 class OarSource(PolledSource):
     """Source of the jobs that have files in this node's OAR_RUNTIME_DIRECTORY.
 
-    A job whose files were removed has ended. A job that never had files has ended if it has no processes
-    here. Files from before the boot are ignored.
+    A job whose files have been removed has ended. A job that never had files counts as ended only if it has
+    no processes here, as the folder may be the wrong one. Files from before the node was booted are ignored:
+    a node that crashes cannot remove them.
     """
 
     name = NAME
@@ -76,7 +79,8 @@ class OarSource(PolledSource):
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs that have files. Raises SourceError if the folder cannot be listed completely.
 
-        `seen` have processes here, `claimed` a published directory or an empty control group.
+        `seen` are jobs with processes here, `claimed` jobs with a published directory or an empty control
+        group.
         """
         taken_at_secs = self._clock.now_secs()
         jobs: dict[JobKey, Job] = {}

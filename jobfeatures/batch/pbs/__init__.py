@@ -1,6 +1,7 @@
 """PBS Pro and OpenPBS, and Torque: descendants of one program, with similar commands and formats.
 
-Queries need permission to see other users' jobs, or ``query_other_jobs = True``.
+Queries need permission to see other users' jobs: with ``query_other_jobs = False`` the server answers that it
+does not know these jobs.
 """
 
 from __future__ import annotations

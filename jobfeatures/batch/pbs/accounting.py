@@ -1,9 +1,11 @@
 """Reads accounting files of PBS and Torque: one record per job from its lines. Streaming, pure.
 
-A line of ``server_priv/accounting/YYYYMMDD`` is ``MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value key="a value" …``.
-Its first time is local to the server, other times are epoch seconds: so the time zone matters only for jobs
-that never ran, and for suspensions. Sources: PBS Professional Administrator's Guide, "Accounting Log"; Torque
-Administrator Guide, "Accounting records".
+Source: PBS Professional Administrator's Guide, "Accounting Log"; Torque Administrator Guide, "Accounting
+records". The files are ``server_priv/accounting/YYYYMMDD``.
+
+A line is ``MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value key="a value" …``. Its leading timestamp is in the server's
+local time, without a zone; ctime, start, end and the like are epoch seconds, so the zone matters only for
+jobs that were deleted or aborted before they ran, and for suspensions.
 """
 
 from __future__ import annotations
@@ -95,9 +97,10 @@ def read_records(
 ) -> Iterator[JobRecord | Rejected]:
     """Yield one record per job: at its last line or, if it has not ended, after all lines.
 
-    A run that was rerun has a record of its own, in state PREEMPTED. `zone` is the server's time zone (None:
-    this machine's). The batch system is torque if a line has keys that only Torque writes. Array parents are
-    left out. `source` names the log in errors; `notes` counts values that could not be read.
+    A run that was followed by a rerun has a record of its own, in state PREEMPTED, if it had begun. `zone` is
+    the server's time zone (None: this machine's). The batch system is torque if a line has keys that only
+    Torque writes, else pbs. Array parents are left out: their subjobs have their own lines. `source` names
+    the log in errors; `notes` counts values that could not be read.
     """
     book = _Book(zone, notes)
     for number, line in enumerate(lines, 1):
@@ -216,7 +219,8 @@ def _live(life: _Life, kind: str, at_secs: int) -> bool:
 def parse_stamp(match: re.Match[str], zone: tzinfo | None) -> int:
     """Return the epoch seconds of the time at the beginning of an accounting line.
 
-    `match` is the match of its pattern; the time is local to `zone`. Raises ParseError.
+    `match` is the match of the line with the pattern for such lines; the time is local to `zone`. Raises
+    ParseError if there is no such time.
     """
     month, day, year, hour, minute, second = match.groups()[:6]
     second = min(second, "59")
@@ -226,7 +230,8 @@ def parse_stamp(match: re.Match[str], zone: tzinfo | None) -> int:
 def parse_message(text: str) -> dict[str, str]:
     """Parse pairs such as ``user=alice account="a b" Resource_List.walltime=01:00:00`` into texts by key.
 
-    A word without ``=`` belongs to the value before it. Raises ParseError if a key occurs twice.
+    A word without ``=`` belongs to the value before it. Raises ParseError if a key occurs twice: a user has
+    forged one of the two.
     """
     values: dict[str, str] = {}
     last = ""
@@ -270,10 +275,10 @@ class AccountedJob(PbsRecord):
 
 
 def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
-    """Return a job's accounting record from the values in all its lines, by key.
+    """Return a job's accounting record. `values` has the values in all its lines, by key.
 
-    `life` has the state, times and reruns that the types of its lines show. A malformed value is reported to
-    `note` and stays unknown.
+    `life` has what the types of its lines showed: the job's state, times and reruns. A malformed value is
+    reported to `note` and stays unknown.
     """
     job_id = life.job_id
     system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"

@@ -1,8 +1,10 @@
 """Finds out which GPUs a job has: the devices that PBS's cgroups hook lets its control group open.
 
-On v1 these are in ``devices.list`` (``c 195:3 rw``, ``a *:* rwm`` for any; NVIDIA's major number is 195). On
-v2 they are in ``mom_priv/hooks/hook_data/ID``: ``{"cpuset.cpus": "0-3", "device_names": ["nvidia0",
-"nvidia3"]}``. Sources: Documentation/admin-guide/cgroup-v1/devices.rst, pbs_cgroups.PY of OpenPBS.
+On v1 the kernel shows them in ``devices.list``, Documentation/admin-guide/cgroup-v1/devices.rst: ``c 195:3
+rw``, and ``a *:* rwm`` where anything may be opened. NVIDIA's have the major number 195; the minor numbers
+254 and 255 are no GPUs. On v2 no file of the group shows them, but the hook's own
+``mom_priv/hooks/hook_data/ID`` (pbs_cgroups.PY of OpenPBS, write_cgroup_assigned_resources):
+``{"cpuset.cpus": "0-3", "device_names": ["nvidia0", "nvidia3"]}``, with the GPUs' minor numbers.
 """
 
 from __future__ import annotations

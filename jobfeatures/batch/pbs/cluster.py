@@ -1,6 +1,8 @@
 """Makes nodes and queues from the records of pbsnodes and ``qstat -Qf``. Pure.
 
-Sources: PBS Professional Reference Guide, "Vnode States"; Torque: pbs_node_attributes(7B), pbsnodes(8B).
+Node states: PBS Professional Reference Guide, "Vnode States",
+https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf; Torque:
+pbs_node_attributes(7B), pbsnodes(8B).
 """
 
 from __future__ import annotations
@@ -81,9 +83,10 @@ def make_node(
 ) -> ClusterNode:
     """Return a node or vnode from its record. Raises ParseError if malformed.
 
-    `has_slot_counts`: in Torque's ``jobs`` a number is how many slots a job has, not the name of one. `cards`
-    are the numbers of GPUs in use by Torque's jobs, by host (None: unknown). Unknown states are kept, in
-    capitals.
+    Its values are, for PBS, ncpus, mem and ngpus of resources_available and resources_assigned; for Torque
+    np, the slots in jobs, physmem of status, and gpus. `has_slot_counts`: in Torque's ``jobs`` a number is
+    how many slots a job has, not the name of one. `cards` are the numbers of GPUs in use by Torque's jobs, by
+    host; None if they are not known. A state that is not in `NODE_WORDS` is kept, in capitals.
     """
     values = record.attributes
     words = split_states(values.get("state", ""))
@@ -121,8 +124,8 @@ def make_node(
 def make_host(name: str, vnodes: Sequence[ClusterNode]) -> ClusterNode:
     """Return a whole host from its `vnodes`, which are parts of it such as sockets.
 
-    Vnodes without CPUs, and free resources of vnodes that start no jobs, are left out. The host has a base
-    state, and the states that all vnodes that start jobs have.
+    Vnodes without CPUs are left out, and so are the free resources of vnodes that start no jobs: jobs cannot
+    get them. The host's states are a base state, and those that all vnodes that start jobs have in common.
     """
     if len(vnodes) == 1:
         return vnodes[0]
@@ -174,8 +177,8 @@ def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None
 def count_slots(text: str, *, is_number: bool = False) -> int:
     """Count the slots in use on a node from Torque's list of its jobs. Raises ParseError if malformed.
 
-    In ``0/12.s, 1/12.s`` and ``0-3,6/12.s,4/13.s`` numbers name slots. With `is_number`, a number is how many
-    slots a job has: ``16/12.s``.
+    In ``0/12.s, 1/12.s`` and ``0-3,6/12.s,4/13.s`` the numbers before the slash name slots. With `is_number`
+    a single number is how many slots a job has, ``16/12.s``, as in Torque's branch "develop".
     """
     count, position, end = 0, 0, len(text.rstrip())
     while position < end:
@@ -206,9 +209,10 @@ def has_slot_counts(nodes: Iterable[Record]) -> bool:
 def make_queue(record: Record, nodes: Iterable[Record], hosts: Mapping[str, str]) -> Partition:
     """Return an execution queue with its nodes and its state.
 
-    UP: it accepts and starts jobs; DOWN: it only accepts them; DRAIN: it only starts them; else INACTIVE.
-    `hosts` is the result of `find_hosts`. PBS: its nodes are those bound to it, else those bound to no queue.
-    Torque: those with the property that its neednodes names.
+    It is UP if it accepts and starts jobs, DOWN if it only accepts them, DRAIN if it only starts them, else
+    INACTIVE. `hosts` is the result of `find_hosts`. PBS: a queue's nodes are those bound to it (by their
+    attribute queue), else those bound to no queue. Torque: if a queue's neednodes is a property, its nodes
+    are those with that property.
     """
     values = record.attributes
     enabled, started = (values.get(name, "").lower() == "true" for name in ("enabled", "started"))

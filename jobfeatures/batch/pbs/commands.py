@@ -1,8 +1,11 @@
 """Runs qstat and pbsnodes; a table has the differences between PBS and Torque.
 
-PBS prints JSON (from version 13), Torque XML, and queues as text; a version without either is queried for
-text. Sources: PBS Professional Reference Guide, "PBS Commands",
-https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf; Torque, qstat(1B).
+PBS Professional Reference Guide, "PBS Commands", and its "Job States":
+https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf. PBS Pro prints JSON from
+version 13 on. Torque, qstat(1B), "S: The job's current state":
+https://docs.adaptivecomputing.com/torque/6-1-2/adminGuide/Content/topics/torque/13-commands/qstat.htm.
+Torque's XML escapes text from users and has times in epoch seconds; its queues are available as text only. A
+version that is too old, or was built without JSON or XML, is queried for text.
 """
 
 from __future__ import annotations
@@ -54,8 +57,8 @@ class NotUnderstoodError(SourceError):
 class Answer:
     """What a run of qstat or pbsnodes printed.
 
-    `gone` are the ids that standard error reports as unknown or finished; `complaint` is the first other line
-    there.
+    `gone` are the ids of jobs that standard error reports as unknown or finished; `complaint` is the first
+    other line there, "" if none.
     """
 
     records: Records
@@ -94,9 +97,9 @@ class Question(NamedTuple):
 class Dialect:
     """How to query PBS or Torque, and how to read what they print.
 
-    `states` maps the letters of job states (None: the exit status decides). `parse` parses JSON or XML;
-    `members` are the names in it of a job, a node and a queue. `questions` are the queries by name: jobs,
-    queue, node, nodes, queues.
+    `states` maps the letters of job states; None: the exit status decides. `parse` parses JSON (PBS) or XML
+    (Torque); `members` are the names that a job, a node and a queue have in it. `questions` are the queries
+    by name: jobs (by id), queue (all jobs and subjobs), node (by name), nodes (all), queues.
     """
 
     states: Mapping[str, JobState | None]

@@ -1,6 +1,8 @@
 """Makes jobs from the records of ``qstat -f``. Pure.
 
-Sources: PBS Professional Reference Guide, "Job Attributes"; Torque: qstat(1B), pbs_job_attributes(7B).
+Attributes: PBS Professional Reference Guide, "Job Attributes",
+https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf; Torque: qstat(1B),
+pbs_job_attributes(7B).
 """
 
 from __future__ import annotations
@@ -147,9 +149,10 @@ class PbsRecord(KeyedRecord):
     def count_cpus(self) -> int | None:
         """Return the CPUs that a job requests; None if unknown.
 
-        PBS: ncpus, if there is a ``select``. Torque: ``nodes=2:ppn=4+n7:ppn=1``, else procs, ncpus, or one
-        per node; in Torque 6 perhaps the logical processors of ``qsub -L``. A 1 beside a larger number is a
-        default.
+        PBS has the total in ncpus if the job has a ``select`` too. Torque has it in
+        ``nodes=2:ppn=4+n7:ppn=1``, else in procs, in ncpus, or in nodes of one CPU each. If one of these
+        numbers is 1 and another is not, the 1 is a server's default. For Torque 6 the CPUs may be the logical
+        processors that ``qsub -L`` requests.
         """
         if self.asked_cpus is not None and "Resource_List.select" in self.values:
             return self.asked_cpus

@@ -1,9 +1,11 @@
 r"""What is specific to PBS Pro and OpenPBS: the hook's environment, control groups, and sources of features.
 
-Groups are ``/pbs_jobs.service/jobid/<id>`` on v1, ``[/SLICE]/pbs_jobs.service/jobs/<id>`` on v2, with an id
-such as ``123.server`` or ``123[4].server``, perhaps escaped by systemd (``123\x5b4\x5d.server``). The
-server's name is dropped. ``packaging/pbs/jobfeatures_hook.py`` passes the job's attributes in the
-environment. Source: pbs_cgroups hook of OpenPBS 20 to 23.
+Source of these groups: pbs_cgroups hook of OpenPBS 20 to 23: ``/pbs_jobs.service/jobid/<id>`` on v1,
+``[/SLICE]/pbs_jobs.service/jobs/<id>`` on v2, with an id such as ``123.server``, ``123[4].server`` of an
+array, or the latter escaped by systemd, ``123\x5b4\x5d.server``. The server's name is dropped.
+
+``packaging/pbs/jobfeatures_hook.py`` runs in PBS's own Python and passes the job's attributes in the
+command's environment, under names that it defines.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 
     Sample: ``PBS_JOBID=123.server PBS_HOOK_USER=alice PBS_HOOK_UID=6001 PBS_HOOK_QUEUE=workq
     PBS_HOOK_EXEC_HOST=n1/0*4 PBS_HOOK_EXEC_VNODE=(n1:ncpus=4:mem=8gb) PBS_HOOK_WALLTIME=01:00:00
-    PBS_HOOK_START=1795246429 PBS_HOOK_RUN_COUNT=1``. A malformed value is reported to `note` and stays
-    unknown. Raises ParseError unless PBS_JOBID is a single job's.
+    PBS_HOOK_START=1795246429 PBS_HOOK_RUN_COUNT=1``. Times are epoch seconds.
+
+    A malformed value is reported to `note` and stays unknown. Raises ParseError if PBS_JOBID is not the id of
+    a single job.
     """
     job_id = job_id_of(environ)
 

@@ -1,8 +1,12 @@
 """Parses the output of qstat and pbsnodes (text, JSON and Torque's XML) into records. Pure.
 
-Users choose names, paths and environments, and the text format does not escape newlines in them. So a job's
-record is rejected if a field occurs twice, or after the environment although it belongs before it. PBS's JSON
-is not always valid: it is repaired, and repairs are reported.
+Users choose job names, paths, arguments and environments, and the text format does not escape newlines in
+them: a variable's value may contain lines that forge attributes or jobs. Hence a job's record is rejected if
+a field occurs twice, or after the environment although it belongs before it. Only managers write nodes' and
+queues' records; a queue with several limits of one kind has their name several times (OpenPBS 2677).
+
+JSON is available from PBS Pro 13 on, and not always valid: stray backslashes, numbers with leading zeros,
+bare words and raw control characters have all been seen. Repairs are reported.
 """
 
 from __future__ import annotations
@@ -80,9 +84,10 @@ class Records:
 
 
 def collect_records(found: Iterable[tuple[str, Record | ParseError]], *, source: str) -> Records:
-    """Collect an answer's records, given as pairs of a name and a record or the error in its place.
+    """Collect the records of an answer, given as pairs of a name and a record or the error in its place.
 
-    If a name occurs twice, both are rejected. `source` names the command in errors.
+    If a name occurs twice, one of the two is forged, and both are rejected. `source` names the command in
+    errors.
     """
     records: dict[str, Record] = {}
     rejected: list[Rejected] = []
@@ -106,11 +111,12 @@ def parse_text(text: str, *, kind: str, source: str) -> Records:
 
         Job Id: 123.server
             Job_Name = a=b
+            Resource_List.walltime = 01:00:00
             Variable_List = PBS_O_HOME=/home/alice,
         <tab>PBS_O_QUEUE=batch
 
-    A line that starts with a tab continues the previous one. A banner is skipped. Raises ParseError if there
-    is text but no record.
+    A line that starts with a tab continues the previous one. Lines before the first record, such as a
+    banner, are skipped. Raises ParseError if there is text but no record.
     """
     split = split_records(text.split("\n"), HEADS[kind])
     bodies = ((name, _parse_body(name, lines[1:], kind)) for name, lines in split)
@@ -168,9 +174,10 @@ def parse_json(text: str, *, member: str, source: str) -> Records:
     """Return the records in JSON (``-F json``): those in its object `member`, which is Jobs, nodes or Queue.
 
     Sample: ``{"timestamp":1795250000, "pbs_version":"23.06.06", "pbs_server":"s",
-    "Jobs":{"123.s":{"Job_Name":"a", "Resource_List":{"walltime":"01:00:00"}}}}``. Numbers are kept as text.
-    Faults are repaired and reported as Rejected. An answer without `member` has no records. Raises ParseError
-    if nothing can be parsed.
+    "Jobs":{"123.s":{"Job_Name":"a", "Resource_List":{"walltime":"01:00:00"}}}}``. Numbers are kept as they
+    are written. Faults are repaired and reported as Rejected; if the document cannot be parsed, each record
+    is parsed on its own. An answer without `member`, as one about unknown jobs, has no records. Raises
+    ParseError if there is text but nothing can be parsed.
     """
     start = text.find("{")  # after a banner, if any
     if start < 0:
@@ -268,11 +275,12 @@ def _text(value: Any) -> str:
 
 
 def parse_xml(data: bytes, *, kind: str, source: str) -> Records:
-    """Return the records in Torque's XML: its elements `kind`, which is Job or Node. Raises ParseError.
+    """Return the records in Torque's XML: its elements `kind`, which is Job or Node.
 
     Sample: ``<Data><Job><Job_Id>123.server</Job_Id><Job_Name>a</Job_Name>
-    <Resource_List><walltime>01:00:00</walltime></Resource_List></Job></Data>``. A banner is skipped; empty
-    output has no records.
+    <Resource_List><walltime>01:00:00</walltime></Resource_List></Job></Data>``. Times are epoch seconds. Text
+    before the document, such as a banner, is skipped. Empty output has no records. Raises ParseError if the
+    XML is malformed.
     """
     start = data.find(b"<Data")
     if start < 0:

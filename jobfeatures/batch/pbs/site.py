@@ -26,8 +26,9 @@ def is_here(config: SystemSettings[QstatSettings]) -> bool:
 def read_parents(config: SystemSettings[QstatSettings]) -> list[str]:
     """Return path patterns of the control groups below which the cgroups hook makes those of jobs.
 
-    They follow from its setting ``cgroup_prefix``; [] without it. Raises OSError if the hook's configuration
-    cannot be read.
+    They follow from its setting ``cgroup_prefix``: older hooks make the groups in ``/PREFIX`` or
+    ``/PREFIX.slice``, others in ``PREFIX.service``. [] if it has none. Raises OSError if the hook's
+    configuration cannot be read.
     """
     try:
         prefix = json.loads(read_bounded(f"{config.own.home}/{HOOK_CONFIGURATION}", MAX_BYTES)[0])[

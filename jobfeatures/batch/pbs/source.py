@@ -1,6 +1,7 @@
-"""The source that queries the server about this node's jobs, and lists the job files of pbs_mom.
+"""The source that queries the server about this node's jobs, and lists the job files of the node's pbs_mom.
 
-Only the names of ``mom_priv/jobs/123.server.JB`` are used. pbs_mom removes a file once the server has
+The job files are C structures that change with every version, so only their names are used:
+``mom_priv/jobs/123.server.JB``. The folder belongs to root. pbs_mom removes a file once the server has
 acknowledged the job's end; if pbs_mom dies, the file stays.
 """
 
@@ -42,8 +43,10 @@ def is_plain_id(text: str) -> bool:
 class QstatSource(PolledSource):
     """Source of this node's jobs: queries the server about each, and caches the answers.
 
-    A job is here if it has a control group, a published directory or a file of pbs_mom. If the server does
-    not know it, its processes here prove that it runs. A file alone may be stale, and proves nothing.
+    A job is on the node if it has a control group or a published directory, or a file of pbs_mom if that
+    folder is readable. The server may report a job as unknown only because other users' jobs are hidden: the
+    job's processes here then prove that it is running. A file alone proves nothing, as it may be stale: it is
+    ignored until it is rewritten.
     """
 
     is_local = False
@@ -72,7 +75,8 @@ class QstatSource(PolledSource):
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return this node's jobs. Raises SourceError if queries were made and all failed.
 
-        `seen` have processes here, `claimed` a published directory or an empty control group.
+        `seen` are jobs with processes here, `claimed` jobs with a published directory or an empty control
+        group.
         """
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         problems: list[Rejected] = []  # told as long as they last
@@ -176,7 +180,11 @@ def read_mom_jobs(home: str) -> dict[str, Version]:
 
 
 def find_living(procfs: str) -> frozenset[str] | None:
-    """Return the ids of jobs with processes here, by PBS_JOBID; None if other users' processes are hidden."""
+    """Return the ids of jobs with processes here; None if processes of other users are hidden.
+
+    They are read from PBS_JOBID, which pbs_mom sets in the environment of all processes of a job. A user who
+    sets it in other processes only causes an ended job to be listed for longer.
+    """
     found: set[str] = set()
     try:
         pids = list(filter(str.isdigit, os.listdir(procfs)))

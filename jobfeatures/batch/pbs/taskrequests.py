@@ -1,8 +1,8 @@
 """Parses what ``qsub -L`` of Torque 6 requests: groups of tasks, and the resources of each task. Pure.
 
-Sample: ``-L tasks=2:lprocs=4:memory=8GB``, which qstat prints as ``req_information.task_count.0`` and so on.
-A task has one logical processor unless ``lprocs`` says more. Source: Torque Administrator Guide 6, "-L NUMA
-Resource Request".
+Source: Torque Administrator Guide 6, "-L NUMA Resource Request": ``-L tasks=2:lprocs=4:memory=8GB``. A task
+has one logical processor unless ``lprocs`` says how many, or ``all``. qstat prints the same for group 0 as
+``req_information.task_count.0``, ``req_information.lprocs.0`` and ``req_information.gpus.0``.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def parse_memory(text: str) -> int | None:
 
 
 def count_asked(fields: Texts, name: str, *, each: int) -> int | None:
-    """Return how much of a resource, such as ``lprocs``, a job's tasks request; None if unknown.
+    """Return how much of the resource `name`, such as ``lprocs``, a job's tasks request; None if unknown.
 
-    `fields` has the job's fields as qstat prints them. Without a number, a task counts as `each`.
+    `fields` has the job's fields as qstat prints them. If a group of tasks states no number, each of its
+    tasks counts as `each`.
     """
     total, group = 0, 0
     while fields.text(f"{INFORMATION}.task_count.{group}") is not None:

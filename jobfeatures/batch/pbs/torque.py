@@ -1,8 +1,11 @@
 """What is specific to Torque: the environment of prologue and epilogue, control groups, sources of features.
 
-Groups are ``/torque/1182958.batch.host`` on v1, where the id ends at the first dot; array tasks have
-``123[4].server`` or ``123-4.server``. ``packaging/torque/prologue.sh`` passes the prologue's arguments in the
-environment. Sources: Torque 6; Torque Administrator Guide, "Prologue and epilogue scripts".
+Source of these groups: Torque 6, ``/torque/1182958.batch.host`` on v1, where the id ends at the first dot. A
+task of an array has ``123[4].server``, formerly ``123-4.server``.
+
+Source: Torque Administrator Guide, "Prologue and epilogue scripts": the arguments of a prologue are job id,
+user, group, job name, requested limits, queue and account. ``packaging/torque/prologue.sh`` passes them in
+the command's environment.
 """
 
 from __future__ import annotations
@@ -33,12 +36,14 @@ MAX_NODEFILE_BYTES = 16 * 2**20
 
 
 def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
-    """Return the job that the prologue's environment describes, without hosts and CPUs; it is RUNNING.
+    """Return the job that the prologue's environment describes; its state is RUNNING.
 
     Sample: ``PBS_JOBID=123.server TORQUE_USER=alice TORQUE_UID=6001 TORQUE_JOB_NAME=a
     TORQUE_LIMITS=nodes=1:ppn=4,walltime=01:00:00,mem=8gb TORQUE_QUEUE=batch TORQUE_ACCOUNT=physics
-    TORQUE_START=1795246429``. The start is when the prologue ran (epoch). A malformed value is reported to
-    `note` and stays unknown. Raises ParseError unless PBS_JOBID is a single job's.
+    TORQUE_START=1795246429``. The start is when the prologue ran, in epoch seconds.
+
+    Hosts and CPUs are not included. A malformed value is reported to `note` and stays unknown. Raises
+    ParseError if PBS_JOBID is not the id of a single job.
     """
     del node_name
     job_id = job_id_of(environ)
@@ -68,10 +73,10 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
 def ask_in_prolog(
     job: Job, config: SystemSettings[QstatSettings], *, node_name: str, timeout_secs: float
 ) -> Job | None:
-    """Return the hosts and CPUs in the job's node file, and the resulting CPU time limit, as a job.
+    """Return a job with only the hosts and CPUs of the job's node file, and the resulting CPU time limit.
 
-    None without the file, which only the job's first node has. Raises JobfeaturesError if it is malformed or
-    cannot be read.
+    None if there is no node file: only the job's first node has one. The server is not queried. Raises
+    JobfeaturesError if the file cannot be read or is malformed.
     """
     del timeout_secs
     folder = os.path.join(config.own.home, "aux")
@@ -99,9 +104,10 @@ def ask_in_prolog(
 
 
 def read_nodefile(path: str) -> dict[str, int]:
-    """Return the slots of each host in Torque's node file: the number of lines with its name.
+    """Return the slots of each host in Torque's node file: the number of lines with the host's name.
 
-    Raises OSError if it cannot be read, ParseError if a line is no host name.
+    PBS's node file has one line for each MPI process, which does not reveal CPUs. Raises OSError if the file
+    cannot be read, ParseError if a line is not a host name.
     """
     content, _ = read_bounded(path, MAX_NODEFILE_BYTES)
     return count_hosts(content.decode("utf-8", "replace").splitlines(), file=path)

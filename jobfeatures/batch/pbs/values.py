@@ -1,8 +1,8 @@
 """Parse job ids, durations, sizes and execution hosts of PBS and Torque. Pure; small, as hooks import it.
 
-Sources: PBS Professional Reference Guide, "Formats" and "Job Attributes",
-https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf; Torque Administrator Guide,
-"Requesting resources".
+Sources: PBS Professional Reference Guide, "Formats" (duration, size, job identifier) and "Job Attributes"
+(exec_host, exec_vnode), https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf;
+Torque Administrator Guide, "Requesting resources" and qstat(1B).
 """
 
 from __future__ import annotations
@@ -84,11 +84,12 @@ def parse_size(text: str, *, field: str = "") -> int:
 
 
 def parse_exec_host(text: str, requested: int | None = None) -> tuple[tuple[str, int], ...]:
-    """Return the host and CPUs of each part of an exec_host, in order. Raises ParseError if malformed.
+    """Return the host and CPUs of each part of an exec_host, in order; a host may occur more than once.
 
-    PBS: ``n1/0*4+n2/1*4``, with the number of CPUs after the star (default 1). Torque: ``n1/0-3+n2/0,2`` or
-    ``n1/1+n1/0``, with the slots' names. Torque's branch "develop" has a number of slots, ``n1/16``: this is
-    assumed if the numbers add up to `requested` CPUs.
+    PBS: ``n1/0*4+n2/1*4``, with the number of CPUs after the star, 1 without it. Torque: ``n1/0-3+n2/0,2``,
+    formerly ``n1/1+n1/0``; each number is an execution slot. Torque's branch "develop" has a number of slots
+    instead, ``n1/16``. This is assumed if the numbers add up to `requested`, the CPUs that the job requested,
+    and these are more than one per host. Raises ParseError if malformed.
     """
     parts = []
     counts: dict[str, int] = {}
@@ -106,10 +107,11 @@ def parse_exec_host(text: str, requested: int | None = None) -> tuple[tuple[str,
 
 
 def parse_exec_vnode(text: str) -> tuple[tuple[tuple[str, Share], ...], ...]:
-    """Return the chunks of an exec_vnode: each a list of vnodes with the job's share of them.
+    """Return the chunks of an exec_vnode. A chunk is a list of vnode names, each with the job's share of it.
 
-    Sample: ``(n1:ncpus=4:mem=8gb)+(n2[0]:ncpus=2+n2[1]:ncpus=2:ngpus=1)``. A resource that is not listed is
-    not limited. Raises ParseError if malformed.
+    Sample: ``(n1:ncpus=4:mem=8gb)+(n2[0]:ncpus=2+n2[1]:ncpus=2:ngpus=1)``. A vnode is named after its host,
+    with an index in brackets if the host has several; a resource that is not listed is not limited. Raises
+    ParseError if malformed.
     """
     chunks = _CHUNK.findall(text)
     if not chunks or "+".join(f"({chunk})" for chunk in chunks) != text:
@@ -145,7 +147,9 @@ def compute_shares(
 ) -> Mapping[str, Share]:
     """Return what a job has on each host, by host: from exec_vnode if reported, else from exec_host.
 
-    `requested` is the number of CPUs that it requested. Raises ParseError if one is malformed.
+    Both list their parts in the same order, so a chunk is matched with its host even if the vnodes are named
+    differently. `requested` is the number of CPUs that the job requested. Raises ParseError if one is
+    malformed.
     """
     hosts = parse_exec_host(exec_host, requested) if exec_host else ()
     chunks = parse_exec_vnode(exec_vnode) if exec_vnode else ()
@@ -185,8 +189,9 @@ def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
 def read_shares(texts: Texts, hosts: str, vnodes: str, requested: int | None = None) -> Mapping[str, Share]:
     """Return what a job has on each host, by host, as `compute_shares` does.
 
-    `texts` has the job's attributes; `hosts` and `vnodes` are the names of exec_host and exec_vnode. If the
-    vnodes are malformed, only the hosts are used; {} if these are, too.
+    `texts` has the job's attributes; those named `hosts` and `vnodes` hold exec_host and exec_vnode. If the
+    vnodes are malformed, only the hosts are used; {} if these are malformed too. `requested` is the number of
+    CPUs that the job requested.
     """
     for vnode_text in dict.fromkeys((texts.text(vnodes), None)):
         try:
@@ -199,8 +204,9 @@ def read_shares(texts: Texts, hosts: str, vnodes: str, requested: int | None = N
 def memory_limit(texts: Texts, mine: Share, hosts: int, whole: str, each: str) -> int | None:
     """Return a job's limit of resident memory on this host, in bytes; None if unknown.
 
-    It is the memory in exec_vnode (`mine`), else, for a job on one host, mem (the attribute `whole`), else
-    pmem (`each`), a limit per process, times the CPUs here.
+    It is the memory in exec_vnode (`mine`). Without that it is mem (the attribute named `whole`) if the job
+    runs on one host (`hosts` is their number), else pmem (named `each`), a limit per process, times the job's
+    CPUs here. vmem and pvmem are not used, as they limit virtual memory.
     """
     if mine.memory_bytes is not None:
         return mine.memory_bytes or None

@@ -1,11 +1,15 @@
 """Slurm: jobs from ``scontrol``, from slurmrestd, from a Prolog's environment and from accounting.
 
-A node queries single jobs, sends all queries of a poll through one ``scontrol -a -o -d``, and caches the
-answers. Users' texts are not escaped and may contain complete forged records. So an unguessable word
-separates the answers, and ambiguous text is rejected.
+The controller serves thousands of nodes, so a node queries single jobs only, sends all queries of a poll
+through one ``scontrol -a -o -d``, and caches the answers. Commands: scontrol(1). Job states: squeue(1), "JOB
+STATE CODES". The Prolog's variables: https://slurm.schedmd.com/prolog_epilog.html
 
-Queries need root, SlurmUser or an operator where ``PrivateData=jobs`` is set. Sources: scontrol(1),
-squeue(1), https://slurm.schedmd.com/prolog_epilog.html
+Users choose job names, comments and paths, and scontrol escapes nothing: a job name may contain newlines and
+complete forged records. Hence an unguessable word separates the answers, a record is read between fields that
+users cannot move, and ambiguous text is rejected, never guessed at.
+
+Queries need root, SlurmUser or an operator: where ``PrivateData=jobs`` is set,
+others get "Invalid job id" even for jobs that exist.
 """
 
 from __future__ import annotations

@@ -99,8 +99,9 @@ def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
 def make_cycles(values: Iterable[int | None]) -> Cycles:
     """Return a scheduler's cycles from six values that sdiag prints.
 
-    They are the number of cycles; the last, mean and longest time of a cycle in µs; the mean number of jobs
-    examined; the last length of the queue. The mean time is None before the first cycle.
+    In this order they are: the number of cycles; the last, the mean and the longest time of a cycle in µs;
+    the mean number of jobs examined; the last length of the queue. The mean time is None before the first
+    cycle.
     """
     count, last, mean, most, depth, queue = values
     last_secs, mean_secs, max_secs = (None if each is None else each * _MICRO for each in (last, mean, most))

@@ -38,11 +38,12 @@ _DETAILED = ("allocated_cpus", "allocated_gpus", "gpus", "sluid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What one run of scontrol answered about jobs, by job number.
+    """What one run of scontrol answered about jobs; they are identified by job number.
 
-    `gone` are unknown to the controller, `rejected` have a record that is not trusted. `ask_alone` have to be
-    queried again, by the given name. `complete`: each query was answered; `complaint` is the first unexpected
-    error. `extra` has the lines that further commands printed, by command.
+    `gone` are jobs that the controller no longer knows, `rejected` those whose record is not trusted.
+    `ask_alone` are jobs answered together with others: each has to be queried again, by the given name.
+    `complete`: each query was answered, without an unexpected error; `complaint` is the first such error.
+    `extra` has the lines that further commands printed, by command.
     """
 
     jobs: Mapping[str, Job]
@@ -70,8 +71,11 @@ def format_questions(
 ) -> bytes:
     """Return what to write to scontrol's standard input: queries about jobs, then the commands `extra`.
 
-    `questions` are the jobs' names; the first `brief` queries are without details. Before each query, ``show
-    hostnames NONCE`` makes scontrol print the random word NONCE.
+    `questions` are the jobs' names in the queries. The first `brief` queries are without details, as for
+    details scontrol loads all nodes of the cluster.
+
+    Before each query stands ``show hostnames NONCE``, to which scontrol itself prints the random word NONCE
+    on a line. After ``verbose`` each answer begins with the controller's time.
     """
     marker = f"show hostnames {nonce}\n"
     lines = [*(f"show job {each}" for each in questions), *extra]
@@ -96,9 +100,13 @@ def parse_answers(
     """Parse what scontrol printed for the input made by `format_questions`; never raises.
 
     `questions` maps each job number to the job's name in the query: the number, ``ARRAY_TASK`` or
-    ``HET+OFFSET``. `nonce` is the random word between the answers. Of `known` jobs, the known details are
-    kept if run, CPUs and nodes are the same; else the job goes into `Answers.ask_alone`. Jobs are gone only
-    if standard error says "Invalid job id specified" exactly as many times, and nothing else.
+    ``HET+OFFSET``. `nonce` is the random word between the answers. Answers about `known` jobs lack details:
+    the known details are kept if the job's run, CPUs and nodes are the same; else the job goes into
+    `Answers.ask_alone`, to be queried with details. Depending on its line editor scontrol echoes the prompt
+    and the command, or only the prompt; both are recognised.
+
+    Jobs without an answer are gone only if standard error says "Invalid job id specified" exactly as many
+    times, and nothing else.
     """
     jobs: dict[str, Job] = {}
     rejected: dict[str, Rejected] = {}
@@ -221,11 +229,14 @@ class Scontrol:
         extra: Sequence[str] = (),
         known: Mapping[str, Job] = MappingProxyType({}),
     ) -> Answers:
-        """Query the jobs `ids` by one process, or by two for jobs of arrays and heterogeneous jobs.
+        """Query the jobs `ids` by one process, or by two if one belongs to an array or a heterogeneous job.
 
-        Of `known` jobs, details are queried only after a change. `extra` are further commands. Jobs whose
-        record is rejected are queried by squeue: they are in `Answers.jobs` and in `rejected`. Raises
-        SourceError without an answer, CommandError if scontrol fails.
+        Details of `known` jobs are queried only if the rest of the record shows that they have changed.
+        `extra` are further commands for the same process.
+
+        Jobs whose record is rejected are queried again by the squeue in scontrol's directory: they are in
+        `Answers.jobs` then, and in `rejected` too. Raises SourceError if there was no answer, CommandError if
+        scontrol did not run to its end.
         """
         deadline = time.monotonic() + self.timeout_secs
         in_order = sorted(filter(is_plain_id, ids), key=lambda job_id: job_id not in known)
@@ -271,8 +282,9 @@ class Scontrol:
     ) -> tuple[Answers, NodeAnswer | None]:
         """Query the jobs `job_ids` and, if `about_node`, this node; return both answers.
 
-        The second is None if the node was not queried or gave no answer. Of `known` jobs, details are queried
-        only after a change. `now_secs` is epoch time. Raises SourceError without an answer.
+        The second answer is None if the node was not queried or gave no answer. Details of `known` jobs are
+        not queried again unless they have changed. `now_secs` is epoch time. Raises SourceError if there is
+        no answer.
         """
         # A prolog has no use for it.
         from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, node_questions, parse_node_answer
@@ -290,7 +302,8 @@ class Scontrol:
     def ask_about_job(self, job_id: str) -> Job | None:
         """Return one job from the controller, None if it does not know the job.
 
-        Raises SourceError if the query fails, ParseError for an untrusted record or an id that is not plain.
+        Raises SourceError if the query failed, ParseError if `job_id` is not
+        a plain id or its record cannot be trusted.
         """
         return self.poll([checked_id(job_id, source=NAME)]).one(job_id, self.command)
 

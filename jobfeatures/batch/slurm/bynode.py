@@ -1,8 +1,10 @@
 """Makes each node's answer about its jobs from one query about all jobs and nodes. Pure.
 
-A user's job name may contain a complete record of scontrol. So a record is trusted only if no other has its
-id, and if squeue, whose fields no name can shift, reports the job as unfinished and with the same user. Other
-jobs are taken from squeue.
+Source: ``show job``, ``show node`` and ``show reservation`` of one ``scontrol -a -o -d``. A node itself
+queries one job at a time, separated so that no job name can forge another job's record. Here the records
+follow one another, and a name with newlines may contain a complete record. So a record is trusted only if no
+other has its id and squeue, whose fields no name can shift, reports that job with the same user and not as
+finished. Other jobs are taken from squeue's answer.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _RUN_TIME = re.compile(r" RunTime=\S+(?= TimeLimit=)")  # a name that forges bot
 class JobsByNode:
     """The jobs on each node, and each node's own record, as one poll of the whole cluster reported them.
 
-    `jobs` and `nodes` are by node name. `clock_ahead_secs` is Slurm's clock minus this machine's.
+    `jobs` and `nodes` (scontrol's lines) are by node name. `clock_ahead_secs` is Slurm's clock minus this
+    machine's.
     """
 
     taken_at_secs: float
@@ -83,8 +86,8 @@ def parse_whole(
 ) -> tuple[dict[JobKey, ParsedJob], set[JobKey]]:
     """Return the jobs with a trusted record, and the keys of running jobs without one.
 
-    `lines` are scontrol's, `queue` is squeue's earlier answer. `known` are the previous poll's jobs, whose
-    unchanged records are not parsed again.
+    `lines` are scontrol's, printed after squeue's answer `queue`. `known` are the previous poll's jobs: most
+    records are unchanged and need not be parsed again, which is slow.
     """
     known = known or {}
     found: dict[JobKey, ParsedJob] = {}

@@ -1,6 +1,7 @@
 """Parses nodes and partitions as ``scontrol -a -o -d show node`` and ``show partition`` print them. Pure.
 
-Administrators' free text is not escaped: fields are read only where none precedes them.
+Reasons, comments and extras are administrators' free text and are not escaped: a node's field is read only
+where no such text precedes it.
 """
 
 from __future__ import annotations
@@ -187,8 +188,8 @@ def count_gres(text: str) -> int | None:
 def parse_states(text: str) -> tuple[str, ...]:
     """Return the words of a node's state in capitals, its base state first, each word once.
 
-    Samples: ``MIXED+DRAIN``, ``idle+drain``, ``down*``, ``drained~``. Raises ParseError for other text.
-    Source: sinfo(1), "NODE STATE CODES".
+    Source: sinfo(1), "NODE STATE CODES". ``MIXED+DRAIN`` and ``idle+drain`` (StateComplete), ``down*`` and
+    ``drained~`` (StateLong): words joined by ``+``, followed by marks. Raises ParseError for other text.
     """
     states: dict[str, None] = {}
     position = 0
@@ -204,9 +205,10 @@ def parse_states(text: str) -> tuple[str, ...]:
 
 
 def parse_partition(line: str) -> Partition:
-    """Parse one partition of ``scontrol -o show partition``. Raises ParseError if malformed.
+    """Parse one partition of ``scontrol -o show partition``.
 
-    Sample, shortened: ``PartitionName=batch AllowGroups=ALL … Nodes=n[1-2] … State=UP TotalCPUs=4 …``
+    Sample, shortened: ``PartitionName=batch AllowGroups=ALL … Nodes=n[1-2] … State=UP TotalCPUs=4 …`` Raises
+    ParseError if the line is malformed.
     """
     name = matched(_PARTITION, line, "does not start with PartitionName=")
     values = dict(_PARTITION_FIELD.findall(line))

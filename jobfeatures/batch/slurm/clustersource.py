@@ -191,7 +191,8 @@ class SlurmCluster:
     def find_user(self, job_id: str) -> str | None:
         """Return a job's user, from the queue, else from accounting; None if neither knows the job.
 
-        `job_id` is ``12``, ``12_3`` (an array's task) or ``12+1`` (a component). Raises SourceError.
+        `job_id` is that of a job (``12``), of an array's task (``12_3``) or of a heterogeneous job's
+        component (``12+1``). Raises SourceError if a query fails.
         """
         if not _ASKED.match(job_id):
             return None

@@ -1,6 +1,7 @@
 """Reads the AdminComment of ended jobs by running ``sacct``, and writes it by ``sacctmgr``.
 
-Writing needs the AdminLevel Operator. Comments that do not begin with this program's mark are never changed.
+Writing needs the AdminLevel Operator in accounting. Comments may be administrators' own text: those that do
+not begin with this program's mark are never changed.
 """
 
 from __future__ import annotations
@@ -77,9 +78,10 @@ class JobComments:
     timeout_secs: float = 60.0
 
     def ended_since(self, since_secs: float) -> list[CommentedJob]:
-        """Return all users' jobs that ran and ended since `since_secs` (epoch), except those running again.
+        """Return all users' jobs that ran and ended since `since_secs` (epoch).
 
-        Raises SourceError if sacct fails.
+        Jobs in all states are queried, and running ones left out: asked for final states only, sacct would
+        show an earlier run of a requeued job that is running. Raises SourceError if sacct fails.
         """
         ago_secs = max(1, math.ceil(time.time() - since_secs))
         found = self._ask("-a", "-S", f"now-{ago_secs}seconds", "-E", "now")

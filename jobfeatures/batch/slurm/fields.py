@@ -1,6 +1,7 @@
 """Splits the output of ``squeue`` and ``sacct`` into fields, which no user's text can shift. Pure.
 
-Neither command escapes users' texts: so each call separates its fields by a random word.
+Job names may contain newlines, any delimiter and complete forged records, and neither command escapes them.
+Hence each call separates its fields by a random word, which nobody can guess.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def split_open(
 ) -> Iterator[Mapping[str, str]]:
     """Yield the records of `text`, by field name. Raises ParseError if the text is truncated.
 
-    `separator` is between the fields, a newline after each record: users must not write the last field.
+    `separator` is between the fields, and a newline after each record. So the last of `fields` must not be
+    one that users write. `source` names the command in errors.
     """
     pieces = text.split(separator)
     width = len(fields) - 1
@@ -60,7 +62,8 @@ def split_open(
 def reason_word(text: str) -> str:
     """Return why a job is pending, in one word such as Slurm's JSON has.
 
-    squeue's only sentence, "Nodes required for job are DOWN, DRAINED or reserved …", becomes ``Resources``.
+    squeue prints one reason as a sentence, "Nodes required for job are DOWN, DRAINED or reserved for jobs in
+    higher priority partitions" (slurmctld's node_scheduler.c): it becomes ``Resources``.
     """
     sentence = "Nodes required for job are DOWN, DRAINED or reserved"
     return "Resources" if text.replace("_", " ").startswith(sentence) else text

@@ -19,8 +19,8 @@ _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,80}\Z")
 def parse_gres(text: str) -> tuple[str, ...]:
     """Return the indices of a job's GPUs on a node, from ``GRES=`` of ``scontrol -d show job``.
 
-    Samples: ``gpu:a100:2(IDX:0-1)``, ``gpu:2(IDX:0,3)``, ``gpu:24gb:1(IDX:5),gpu:a100:2(IDX:0-1)``. Raises
-    ParseError for malformed indices.
+    Samples: ``gpu:a100:2(IDX:0-1)``, ``gpu:2(IDX:0,3)``, ``gpu:24gb:1(IDX:5),gpu:a100:2(IDX:0-1)``,
+    ``gpu:a100:0(IDX:N/A)``. Raises ParseError for malformed indices.
     """
     found: dict[str, None] = {}
     for match in _GRES.finditer(text):
@@ -32,7 +32,8 @@ def parse_gres(text: str) -> tuple[str, ...]:
 def parse_tres_gpus(text: str) -> int | None:
     """Return the number of GPUs on all nodes in ``cpu=2,mem=200M,gres/gpu=2,gres/gpu:a100=2``.
 
-    None if there are none, or Slurm does not track them.
+    None where there are none or Slurm does not track them: the two look the
+    same. Without a total, the GPUs of all models are summed.
     """
     return count_gpus(parse_resources(text, "gres/gpu")) if "gres/gpu" in text else None
 

@@ -1,8 +1,9 @@
 """Finds the job id of a SLUID on the node itself, without a query.
 
-Slurm 26.05 names control groups by SLUID, an id of one run of a job. The job id is in the title of the job's
-slurmstepd, ``slurmstepd: [3385.0]``, which counts only if its real user is root. Else SLURM_JOB_ID of its
-processes counts.
+Slurm 26.05 names control groups by SLUID, an id that only one run of a job has. The job id is in two places
+on the node: the title of the job's slurmstepd, ``slurmstepd: [3385.0]``, and SLURM_JOB_ID in the environment
+of its processes. Users can forge environments and the titles of their own processes. So a title counts only
+if the real user of its process is root, and the environment only while there is no such title.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ class SluidResolver:
     def update(self, groups: UnnumberedGroups) -> Mapping[str, str]:
         """Return the known job ids by SLUID; `groups` are the control groups in this sample.
 
-        Ids that Slurm itself has reported take precedence. Of two SLUIDs with the same job id, the one with
-        processes gets it.
+        Ids that Slurm itself has reported (`groups.jobs`) take precedence. Ids from environments are searched
+        again at ever longer intervals. If two SLUIDs would get the same job id, the one with processes gets
+        it.
         """
         jobs = groups.members
         self._sample += 1

@@ -1,6 +1,7 @@
 """Parses what the controller announces about this node: its drain state and maintenance reservations. Pure.
 
-Administrators' free text is not escaped: fields are read only where none precedes them.
+Reasons, comments and reservation names are administrators' free text and are not escaped: a field is read
+only where no such text precedes it.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ _RESERVATION_FREE_TEXT = re.compile(r" (?:Users|Groups|Accounts|Comment)=")
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What the controller answered about a node; None: unknown.
+    """What the controller answered about a node.
 
-    `clock_secs` is the controller's time when it answered (epoch).
+    `notice` is None if the node's state is unknown. `clock_secs` is the controller's time when it answered
+    (epoch), None if not reported; `allocated_cpus` is None if unknown.
     """
 
     notice: NodeNotice | None
@@ -57,7 +59,8 @@ def parse_node_answer(
     """Parse the output of ``scontrol -o show node NAME`` and ``show reservation``; never raises.
 
     A reservation counts if it has the flag MAINT, includes this node and ends after `now_secs` (epoch).
-    Malformed and floating reservations are rejected.
+    Malformed reservations, and those whose start moves on with the clock (floating), are rejected. Before the
+    node's record there may be a line ``last_update_time=1795349510, records=2``, with the time of the answer.
     """
     clock_secs = parse_clock(node_lines)
     if clock_secs is not None:
@@ -147,11 +150,13 @@ def floating(maintenances: Iterable[Maintenance], nodes: Collection[str]) -> tup
 
 
 def parse_maintenance(line: str) -> Maintenance | None:
-    """Return the reservation in a line; None without the flag MAINT. Raises ParseError.
+    """Return the maintenance reservation in a line; None for a reservation without the flag MAINT.
 
     Sample (``SLURM_TIME_FORMAT=%s``): ``ReservationName=maint StartTime=1795257191 EndTime=1795260791
     Duration=01:00:00 Nodes=n1 NodeCnt=1 CoreCnt=2 Features=(null) PartitionName=(null) Flags=MAINT,SPEC_NODES
-    TRES=cpu=2 Users=root …``. A name that contains such fields is refused.
+    TRES=cpu=2 Users=root …``
+
+    Raises ParseError, also if the name contains text that looks like fields.
     """
     found = find_reservation(line)
     flags = found["flags"].split(",")

@@ -22,10 +22,13 @@ def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: 
     """Return the job that a Prolog's environment describes; the state is RUNNING.
 
     Sample: ``SLURM_JOB_ID=3 SLURM_JOB_UID=6002 SLURM_JOB_USER=bob SLURM_JOB_CPUS_PER_NODE=2(x3),1
-    SLURM_NODELIST=n[1-4] SLURMD_NODENAME=n2``. Newer Slurm adds ``SLURM_JOB_START_TIME`` and
-    ``SLURM_JOB_END_TIME`` (epoch). ``SLURM_JOB_GPUS=0,1`` are GPUs by the number of their device file; with
-    ``SLURM_SHARDS_ON_NODE`` other jobs may share them. `node_name` is used without SLURMD_NODENAME. A
-    malformed value is reported to `note` and stays unknown. Raises ParseError without a plain SLURM_JOB_ID.
+    SLURM_NODELIST=n[1-4] SLURMD_NODENAME=n2``. ``SLURM_JOB_START_TIME`` and ``SLURM_JOB_END_TIME`` are epoch
+    seconds (newer Slurm); Slurm 22.05 gives a Prolog no times, no limits and no array ids.
+    ``SLURM_JOB_GPUS=0,1`` are the job's GPUs on this node, by the number at the end of the name of their
+    device file (renderD128: 128); with ``SLURM_SHARDS_ON_NODE`` other jobs may share them.
+
+    `node_name` is used where SLURMD_NODENAME is not set. A malformed value is reported to `note` and stays
+    unknown. Raises ParseError without a plain SLURM_JOB_ID.
     """
     number = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID", "")
     job_id = checked_id(number, source="environment", field="SLURM_JOB_ID")

@@ -1,7 +1,7 @@
 """Parses jobs from the output of ``squeue``. Pure.
 
-Fields are those of squeue(1) ``--Format``, passed in ``SQUEUE_FORMAT2``, as everybody could read the
-separator on the command line.
+The field names are those of squeue(1) ``--Format``. They are passed in ``SQUEUE_FORMAT2``, not on the command
+line, where every user of the machine could read the separator.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ def queue_format(separator: str) -> str:
 def parse_queue(text: str, separator: str, *, taken_at_secs: float) -> JobTable:
     """Parse the output of ``squeue -a -h -t all`` with `queue_format`, in which times are epoch seconds.
 
-    A pending array is one job with several `tasks`. The table is complete unless a record was malformed.
-    Raises ParseError if the output is truncated.
+    A pending array is one job with several `tasks`. The table is complete unless a record was malformed: a
+    job that is missing from a complete table has ended, or was submitted later. Raises ParseError if the
+    output is truncated.
     """
     rejected: list[Rejected] = []
     answer = split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE)
@@ -89,8 +90,8 @@ def parse_queue(text: str, separator: str, *, taken_at_secs: float) -> JobTable:
 def parse_queued_job(values: Mapping[str, str]) -> Job:
     """Return one job of the queue from its fields by name. Raises ParseError if one is malformed.
 
-    A pending job has the resources that it requests, and its estimated start as `planned_secs`; any other job
-    has those allocated to it.
+    A pending job has the CPUs, nodes and GPUs that it requests, any other job those allocated to it. The
+    estimated start of a pending job becomes `planned_secs`; its estimated end is left out.
     """
     record = QueuedJob(values)
     state, task, wall = record.state, record.array_task_id, record.time_limit

@@ -135,7 +135,8 @@ _FIELD = re.compile(rf" ({'|'.join(_NAMES)})=")
 class SlurmShare:
     """A job's CPUs, memory and GPUs on one node; 0 and () if not reported.
 
-    `cards` are the indices of its GPUs. `has_shared_cards`: it has parts of GPUs (shard, mps).
+    `cards` are the indices of its GPUs. `has_shared_cards`: the job has parts of GPUs (shard, mps), whose
+    other parts may belong to other jobs.
     """
 
     cpus: int = 0
@@ -163,8 +164,8 @@ class SharedJob:
     def on(self, node_name: str | None) -> Job:
         """Return the job with its CPUs, memory and GPUs on the node `node_name` (None: on its only node).
 
-        Without details, a single-node job gets its totals. `allocated_gpus` is None if GPUs are shared
-        (shard, mps).
+        If the details of the record have no CPUs or GPUs, a job on a single node gets its totals; for a job
+        on several nodes they are unknown. `allocated_gpus` is None if GPUs are shared (shard, mps).
         """
         job = self.job
         if node_name is None and len(job.nodes) == 1:
@@ -216,19 +217,25 @@ def _sum(one: SlurmShare, other: SlurmShare) -> SlurmShare:
 def parse_scontrol_job(line: str, *, node_name: str | None, tz: tzinfo | None = None) -> Job:
     """Return the job in one record of ``scontrol -a -o -d show job ID``.
 
-    Sample, shortened::
+    Sample, shortened; it is one line unless a name or a comment contains a newline::
 
         JobId=15 ArrayJobId=6 ArrayTaskId=1 JobName=a b SLUID=sA79M8D1923R00 UserId=alice(6001) …
         Account=physics … JobState=RUNNING … Restarts=0 … TimeLimit=00:10:00 …
         SubmitTime=2026-11-21T07:29:19 … StartTime=… EndTime=… Partition=batch … NodeList=n1 … NumCPUs=2 …
         Nodes=n1 CPU_IDs=0-1 Mem=100 GRES= MinCPUsNode=1 MinMemoryCPU=100M MinTmpDiskNode=0 Features=(null) …
 
-    Times are local to `tz` (None: this machine's zone), or epoch seconds. Mem and bare sizes are MiB.
-    ``Unknown``, ``None``, ``N/A``, ``(null)`` and a size of 0 mean unknown. Estimated times in the future are
-    left out. EndTime of a running job is when it reaches its limit, suspensions included.
+    Times are local to `tz` (None: this machine's zone), or epoch seconds where ``SLURM_TIME_FORMAT=%s``;
+    TimeLimit is [days-]hours:minutes:seconds; Mem and bare sizes are MiB, letters powers of 1024 (``1.50G``).
+    ``Unknown``, ``None``, ``N/A``, ``(null)`` and a size of 0 mean unknown. Start and end times in the future
+    are the scheduler's estimates, and left out. EndTime of a running job is when it reaches its limit: later
+    by the time for which it was suspended, earlier in a grace time. SecsPreSuspend of a suspended job is the
+    time for which it ran before.
 
-    CPUs and memory are those on this node (`node_name`); with None, they are known only for a single-node
-    job. Raises ParseError, also if a field occurs twice or out of place, as in a forged name.
+    `node_name` is this node's NodeName: CPUs and memory are the job's share of this node. With None they are
+    only known for a job on a single node.
+
+    Raises ParseError, also where a field occurs twice or out of place: then a name or a comment contains text
+    that looks like that field.
     """
     return parse_shared_job(line, tz=tz).on(node_name)
 
@@ -310,9 +317,10 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
 def job_ends(
     state: JobState, start_secs: int | None, wall: Limit, end_secs: int | None, *, is_preempted: bool
 ) -> tuple[int | None, int | None]:
-    """Return when a running job's wall limit ends it, and when its grace time does (epoch, or None).
+    """Return when a running job's wall limit ends it, and when its grace time does (epoch); each may be None.
 
-    Slurm shows only the earlier time, `end_secs`; for a job suspended and then preempted, either.
+    Slurm shows only one time, `end_secs`: the earlier of the two. For a job that was suspended and then
+    preempted, it may be either.
     """
     if state is not JobState.RUNNING:
         return None, None

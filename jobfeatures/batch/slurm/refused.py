@@ -1,6 +1,7 @@
 """Queries ``squeue`` about jobs whose ``scontrol`` record was rejected because a name looks like fields.
 
-squeue reports totals: CPUs on this node, and memory, are known only for a single-node job.
+squeue separates its fields by an unguessable word, so that no name can shift them. It reports a job's totals:
+CPUs on this node, and memory, are only known for a job on a single node.
 """
 
 from __future__ import annotations

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 def is_here(config: SystemSettings[SlurmSettings]) -> bool:
-    """Return whether this host belongs to a Slurm cluster, for ``batch.sources`` "auto".
+    """Return whether this host belongs to a Slurm cluster; this decides if ``batch.sources`` is "auto".
 
-    Slurm's configuration is proof enough; if scontrol is missing then, that is a failure.
+    Slurm's configuration is proof enough: if the configuration is there and scontrol is not, scontrol's
+    absence is reported as a failure.
     """
     if config.own.ask == "controller" or (config.own.ask == "rest" and config.own.rest_url is not None):
         return True
@@ -38,8 +39,9 @@ def is_here(config: SystemSettings[SlurmSettings]) -> bool:
 def needs_server(job: Job, config: SystemSettings[SlurmSettings]) -> bool:
     """Return whether the prolog has to query the controller about a starting job.
 
-    Only if its environment lacks data, the job has few nodes (not all may query at once), and nodes do not
-    use the controller role.
+    It has to if its environment lacks data: start and end are there from Slurm 23 on, memory and the job's
+    name in no version. It does not query for a job on many nodes, as all of them would query at once, nor if
+    nodes query the controller role: the missing data then comes with the daemon's next poll.
     """
     if config.common.hook_ask == "never" or config.own.ask == "controller":
         return False
@@ -71,9 +73,10 @@ def ask_in_prolog(
 
 
 def read_parents(_config: SystemSettings[SlurmSettings]) -> list[str]:
-    """Return the path of the slice for Slurm's control groups, CgroupSlice of ``cgroup.conf``; [] without.
+    """Return the path of the slice in which Slurm makes its control groups, as ``cgroup.conf`` sets it.
 
-    Raises OSError if the file cannot be read. Source: cgroup.conf(5) of Slurm 26.05.
+    [] if it sets no CgroupSlice. Source: cgroup.conf(5) of Slurm 26.05: ``CgroupSlice=site-batch.slice``, or
+    a path with the slices above. Raises OSError if the file cannot be read.
     """
     places = [os.environ.get("SLURM_CONF", ""), *CONFIGURATIONS]
     for folder in map(os.path.dirname, filter(None, places)):

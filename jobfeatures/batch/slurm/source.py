@@ -1,8 +1,8 @@
 """The source that queries the controller about the jobs of this node.
 
-Slurm has no query for one node's jobs. So the source asks about jobs that have processes here or are named in
-slurmd's folder (`steps`). If more of the node's CPUs are allocated than these jobs have, squeue lists the
-others.
+Slurm has no query for one node's jobs: for ``squeue -w`` slurmctld sends its whole queue. So the source asks
+about jobs that have processes here or are named in slurmd's folder (`steps`). If the node's record has more
+CPUs allocated than these jobs, squeue lists the others.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ SPREAD = (0.75, 1.25)  # random factor on the refresh interval
 class UnknownJobDetector:
     """Detects that this node has jobs which are not known here.
 
-    This is so if, at two polls in a row, more of the node's CPUs are allocated than the known jobs have. Then
-    squeue is to list the node's jobs; if that explains nothing, not again until the excess grows.
+    There are such jobs if, at two polls in a row, more of the node's CPUs are allocated than the known jobs
+    have. Then squeue is to list the node's jobs. If that does not explain the excess, squeue is not run again
+    until the excess grows.
     """
 
     def __init__(self) -> None:
@@ -60,7 +61,8 @@ class UnknownJobDetector:
 class SlurmSource(PolledSource):
     """Source of this node's jobs: queries the controller about each, and caches the answers.
 
-    A job whose record is rejected stays, with its last good record or in state UNKNOWN.
+    A job whose record is rejected stays in the table, with its last good record or in state UNKNOWN: it
+    exists and must not seem gone.
     """
 
     name = NAME
@@ -97,8 +99,8 @@ class SlurmSource(PolledSource):
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs of this node. Raises SourceError if no query was answered.
 
-        `seen` have processes here, `claimed` a published directory or an empty control group; jobs known
-        before are queried, too.
+        They are the jobs in `seen` (with processes here) and `claimed` (with a published directory or an
+        empty control group), and those known before.
         """
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         claimed, self._listed = self._listed.union(claimed), frozenset()

@@ -1,8 +1,10 @@
 """Finds the jobs of which a step runs on this node, from slurmd's folder, without a query to slurmctld.
 
-Each slurmstepd listens on a socket in SlurmdSpoolDir, such as ``n1_154.4294967291``, which is removed soon
-after the step's end. If slurmd runs in a container that no setting names, its folder does not prove that no
-other jobs run. Source: stepd_api.c of Slurm 20.11 to 26.05.
+Source: stepd_api.c of Slurm 20.11 to 26.05. Each slurmstepd listens on a socket in SlurmdSpoolDir,
+``n1_154.4294967291`` of job 154's batch step, ``n1_154.0.2`` of a component of a heterogeneous one. slurmd
+removes the socket of a step that has ended, and soon that of one that was killed. A slurmd in a container has
+the folder in its own mount namespace. If no setting names the container, the jobs found there are queried,
+but their folder does not prove that no others run: root in any container may call a program slurmd.
 """
 
 from __future__ import annotations
@@ -178,10 +180,11 @@ class LocalSteps:
 
 
 class WithSteps:
-    """Source that adds to another source's jobs those with a step here, by slurmd's folder.
+    """Source that passes on the jobs of another source, and adds what slurmd's folder shows.
 
-    Running jobs that need no control group here go into `JobTable.groupless`: all if Slurm makes none, else
-    those without a step here.
+    Jobs with a step on this node, as the folder shows, are queried too. Running jobs that need not have a
+    control group here go into `JobTable.groupless`: all if Slurm makes no control groups, else those without
+    a step here.
     """
 
     name = NAME
@@ -215,8 +218,8 @@ class WithSteps:
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs of the other source, with `JobTable.groupless` set. Raises SourceError if it does.
 
-        `seen` have processes here (jobs with a step are added), `claimed` a published directory or an empty
-        control group.
+        `seen` (with processes here; jobs with a step are added) and `claimed` (with a published directory or
+        an empty control group) are passed to it.
         """
         rejected = self._learn_setup()
         steps = Steps() if self._setup is None else self._steps.read(self._setup.spool)

@@ -1,8 +1,11 @@
 """Reads jobs from a folder of SSS job objects, for sites whose batch system cannot be queried.
 
-A site's scripts rename ``NAME.xml`` into the folder when a job starts or changes, and remove it or write
-State Completed when the job ends. Other names are ignored. Scripts are not trusted: only regular files of
-bounded size are read.
+There is one file per job. A site's scripts write ``NAME.xml`` when a job starts or changes (elsewhere, then
+renamed into the folder), and remove it or write State Completed when the job ends. Names with a leading dot
+or another suffix are ignored.
+
+The scripts may have fewer rights than the reader: only regular files directly in the folder are opened, and
+no file is read beyond the size limit.
 """
 
 from __future__ import annotations

@@ -68,9 +68,11 @@ class _Budget:
 class SpoolSource:
     """Source of this node's jobs: the files in a spool folder.
 
-    A file that becomes malformed keeps its previous jobs. The table is complete unless a file's jobs were
-    never known. Of two files with the same job, the one whose name sorts last counts. Without `node_name`,
-    the process ids of all nodes count.
+    A file that becomes unreadable or malformed keeps its previous jobs while it exists: a malformed file does
+    not end a job. A table is complete unless there is a file whose jobs were never known. A job in two files
+    is taken from the file whose name sorts last. A problem is in `JobTable.rejected` as long as it lasts.
+
+    `node_name` is this node's name in the documents; without it, the process ids of all nodes count.
     """
 
     name = NAME
@@ -246,9 +248,10 @@ def _check_status(status: os.stat_result) -> None:
 
 
 def read_document(folder: int, name: str) -> tuple[os.stat_result, bytes]:
-    """Return a file's status from before reading, and its content; `folder` is the open spool folder.
+    """Return the stat result and the content of a file in a spool folder; `folder` is the open folder.
 
-    Raises OSError, and ParseError if it is no regular file, or too large.
+    The stat result is from before reading, so that any later change differs from it. Raises OSError, and
+    ParseError if it is not a regular file, or larger than the limit.
     """
     with opened(name, READ_UNFOLLOWED, folder) as file:
         status = os.fstat(file)

@@ -11,7 +11,10 @@ MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # range of ClassAd integers
 
 
 class Special(enum.Enum):
-    """Special values of attributes: UNDEFINED, ERROR, and TOO_LONG for a value too long to be read."""
+    """Special values of attributes: the literals UNDEFINED and ERROR, and TOO_LONG.
+
+    TOO_LONG stands for a value that is too long to be read.
+    """
 
     UNDEFINED = "undefined"
     ERROR = "error"

@@ -1,8 +1,9 @@
 r"""Reads ClassAds as JSON, as HTCondor's commands print them with ``-json`` or ``-jsonl``. Pure.
 
-With ``-json`` the output is one array per schedd, with ``-jsonl`` one object per line; without ads it is
-empty. An expression is the string ``\/Expr(text)\/``, undefined is null. A user's string that looks like an
-expression is read as one: its value is unknown.
+With ``-json`` the output is an array of objects, or several arrays one after another for several schedds;
+with ``-jsonl`` it is one object per line. Without ads there is no output at all. An expression is written as
+the string ``\/Expr(text)\/``, undefined as null. A string of a user that looks like an expression is taken
+for one, whose value is unknown.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ _BETWEEN = frozenset("[], \t\r\n")
 
 
 def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
-    """Return the ads in a command's output, without a banner before them.
+    """Return the ads in a command's output.
 
-    Raises ParseError if the output is truncated or not ClassAds.
+    Text before the first line that begins with ``[`` or ``{`` is ignored as a
+    banner. Raises ParseError if the output is truncated or not ClassAds.
     """
     with contextlib.suppress(ValueError, RecursionError):  # what is wrong, if anything, is reported below
         whole = json.loads(text, parse_constant=refuse)
@@ -57,7 +59,10 @@ def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
 
 
 def read_json_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
-    """Yield the ads in lines as they are read; anything else but separators is yielded as Rejected."""
+    """Yield the ads in lines as they are read; anything that is not an ad is yielded as Rejected.
+
+    Brackets, commas and blanks between ads are skipped.
+    """
     depth = size = opened = 0
     parts: list[str] = []
     for number, line in enumerate(lines, 1):

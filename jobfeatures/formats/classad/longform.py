@@ -1,12 +1,15 @@
-r"""Reads the long form of ClassAds: lines of ``Name = value``, as in job ads and history files. Pure.
+r"""Reads the long form of ClassAds, one attribute per line, as in job ads and history files. Pure.
 
-An ad ends at an empty line or at the end of the text; in history files, at a line that begins with ``***``.
-Lines that begin with ``#`` are comments. Literals become values, expressions remain text.
+Source: HTCondor manual, "HTCondor's ClassAd Mechanism", and the output of its library. HTCondor uses this
+form for job and machine ads, for ``-long``, and for history files. A line is ``Name = value``. An ad ends at
+an empty line or at the end of the text. Lines that begin with ``#`` are comments; so are lines that begin
+with ``***``, which end an ad in a history file. Literals become values, expressions remain text.
 
-A quote is escaped as ``\"``, a newline in a string is not escaped. So a user's string can imitate lines: an
-ad with an unclosed string or a repeated name is rejected. A string that imitates the end of an ad and another
-ad is not detected; JSON is safer. Source: HTCondor manual, "HTCondor's ClassAd Mechanism", and the output of
-its library.
+In this form ``\"`` is the only escape: a backslash before any other character, or before the quote that ends
+the line, stands for itself. A newline in a string is written unescaped, so a user's string can imitate lines.
+Therefore an ad is rejected if a string does not end on its line, or if a name is repeated. If a line is too
+long, only its value is lost. A string that imitates the end of an ad and a complete next ad is not detected:
+for text from users, JSON is safer.
 """
 
 from __future__ import annotations
@@ -70,7 +73,10 @@ def read_long_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Re
 
 
 def parse_ad(text: str, *, source: str = "ClassAd") -> ClassAd:
-    """Parse a text with at most one ad; without one, return an empty ad. Raises ParseError."""
+    """Parse a text that holds at most one ad; without one, return an empty ad.
+
+    Raises ParseError for an invalid line, and if there are several ads.
+    """
     ads: list[ClassAd] = []
     for each in read_long_ads(text.split("\n"), source=source):
         if isinstance(each, Rejected):
@@ -103,7 +109,10 @@ def _add_line(values: dict[str, Value], line: str) -> None:
 
 
 def parse_value(text: str) -> Value:
-    """Return the value of a literal (`Special.ERROR` beyond 64 bits), else an `Expression`."""
+    """Return the value of a literal (integer, finite real, string, Boolean), else an `Expression`.
+
+    An integer beyond 64 bits gives `Special.ERROR`.
+    """
     text = text.strip(" \t\r")
     if text[:1] == '"' and text[-1:] == '"' and len(text) >= 2:
         inner = text[1:-1]

@@ -1,7 +1,8 @@
-"""Reads and writes Sonar's JSON format: `fields` defines it, `validate` checks it, `parsejobs` parses it.
+"""Reads and writes Sonar's JSON format.
 
-The profile "seed" is the format of v0.13 (NEW-FORMAT.md of NordicHPC's Sonar), "current" that of later
-agents. `fields` lists the differences.
+`fields` defines the format, `validate` checks documents, `parsejobs` makes records of them. The profile
+"seed" is the format of v0.13 (NEW-FORMAT.md of NordicHPC's Sonar); "current" is what Sonar's agents have sent
+since. `fields` lists the differences field by field.
 """
 
 from typing import Final

@@ -1,7 +1,8 @@
 """Splits a text into JSON documents: consecutive, one per line, or in an array, in any layout. Pure.
 
-Invalid or ambiguous JSON (duplicate names in an object, NaN) is yielded as one bad document. Reading resumes
-at the next line that begins with an object.
+Text that is not JSON, or is JSON on whose meaning parsers disagree (duplicate names in an object, NaN), is
+one bad document: it is yielded with its reason, and reading resumes at the next line that begins with an
+object.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _NEXT = re.compile(r"\n(?=\{)")
 class SonarDocument:
     """One document in a text: its `number` and first `line` (from 1), and the offset of its `end`.
 
-    `reason`: why a bad document has no `value`; else empty.
+    `reason` says why a bad document has no `value`; it is empty otherwise.
     """
 
     number: int

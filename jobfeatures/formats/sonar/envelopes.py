@@ -1,8 +1,11 @@
 """Makes the parts that all envelopes in Sonar's format have: producer, time and errors.
 
-`current` is the format of Sonar 0.18, `seed` that of 0.13. `meta.version` is the version of the format, by
-which consumers tell formats apart. The exporter's own is the attribute `exporter_version`. Source: Sonar,
-NEW-FORMAT.md, and what Sonar sends.
+Source: Sonar, NEW-FORMAT.md, and what Sonar sends. `current` is the format of Sonar 0.18, `seed` that of
+0.13.
+
+`meta.version` is the version of the format, not of this exporter: consumers compare it with Sonar's versions
+to tell formats apart, and treat any below 0.7 as an old format. The exporter's version is the attribute
+`exporter_version`.
 """
 
 from __future__ import annotations
@@ -48,7 +51,10 @@ def timestamp(secs: float, zone: tzinfo | None = None) -> str:
 
 
 def extended(value: int | None) -> int:
-    """Return Sonar's code for a number that may be unset: 0 for None, else the number + 2."""
+    """Return a number or None as Sonar's specification encodes it: 0 for None (unset), else the number + 2.
+
+    Sonar itself adds only 1 to a GPU's performance state.
+    """
     return 0 if value is None else value + 2
 
 
@@ -68,7 +74,10 @@ def error_envelope(origin: Origin, detail: str, now_secs: float) -> Document:
 
 
 def error(origin: Origin, detail: str, now_secs: float) -> Document:
-    """Return one error object with the text `detail`, for an error envelope or among other data."""
+    """Return one error object, as it is in an error envelope; `detail` is its text.
+
+    Data that are valid but incomplete may hold such objects among their attributes.
+    """
     return {
         "time": timestamp(now_secs, origin.zone),
         "detail": unicode_text(detail)[:MAX_DETAIL_CHARACTERS] or "unknown error",

@@ -46,8 +46,8 @@ class Field:
     """One field of an object type in Sonar's format.
 
     If `required`, the default value (zero, empty) is an error. `dimensions` is the number of nested arrays
-    around a value, `of` the type of an object, `maximum` the bound of a number. If `nonempty`, an array must
-    not be empty.
+    around a value, and `of` the type of an object. `maximum` is the bound of a number, which the
+    specification states in prose. If `nonempty`, an array must not be empty.
     """
 
     name: str

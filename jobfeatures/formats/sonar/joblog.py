@@ -1,7 +1,8 @@
 """Converts Sonar's documents of jobs to the records that all log formats share, and back. Pure.
 
-The format is made for Slurm: numeric job ids, Slurm's states, memory requested per node. It has no field for
-the total CPU time: if only this is known, it is written as user CPU time.
+The format is made for Slurm: job ids are numbers, states are Slurm's, memory is requested per node. If only
+the total CPU time of a record is known, it is written as user CPU time, because the format has no field for
+the total.
 """
 
 from __future__ import annotations
@@ -206,7 +207,10 @@ def _count_unreadable(raw: Json, notes: Notes) -> None:
 
 
 def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRecord:
-    """Return the record of `raw`, an element of the envelope's jobs. Raises ParseError for too many nodes."""
+    """Return the record of `raw`, one element of an envelope's array of jobs; `reader` is the envelope's.
+
+    Raises ParseError if the envelope names too many nodes.
+    """
     found: SlurmJobRecord = parse_slurm_job(raw, reader)
     sacct: Json = raw.get("sacct") or {}
     job = found.job

@@ -34,7 +34,7 @@ _STATES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJobRecord:
-    """A job in an envelope, or one of its steps if `step` is not empty.
+    """One element of an envelope, which describes a job, or one of its steps if `step` is not empty.
 
     `allocated` and `requested` are amounts of resources as texts, by name.
     """
@@ -49,7 +49,10 @@ class SlurmJobRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """The partitions and nodes of a cluster (`state`), and the elements that were rejected."""
+    """The partitions and nodes of a cluster, and the elements that were rejected.
+
+    `state.taken_at_secs` is the time of the data in epoch seconds; it is 0 in an empty record.
+    """
 
     cluster: str
     state: Cluster
@@ -70,13 +73,19 @@ def parse_limit(value: int) -> Limit:
 
 
 def parse_resources(text: str) -> dict[str, str]:
-    """Parse resources such as ``cpu=128,mem=472.50G`` into amounts by name; other parts are left out."""
+    """Parse resources such as ``cpu=128,mem=472.50G,node=1`` into amounts by name.
+
+    Parts that are not NAME=AMOUNT are left out.
+    """
     pairs = (each.partition("=") for each in text[: 64 * MAX_RESOURCES].split(",")[:MAX_RESOURCES])
     return {name: value for name, equals, value in pairs if name and equals}
 
 
 def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
-    """Return the record of a job or step in an envelope (`reader`). Raises ParseError for too many nodes."""
+    """Return the record of `job`, an element that describes a job or a job step, of the envelope of `reader`.
+
+    Raises ParseError if the envelope names too many nodes.
+    """
     sacct: Json = job.get("sacct") or {}
     allocated = parse_resources(job.get("allocated_resources") or sacct.get("AllocTRES") or "")
     requested = parse_resources(job.get("requested_resources") or "")
@@ -127,7 +136,10 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
 
 
 def parse_cluster_record(attributes: Json, reader: Reader) -> ClusterRecord:
-    """Return the partitions and nodes in an envelope's attributes. Raises ParseError for too many nodes."""
+    """Return the partitions of a cluster, and its nodes with all their states.
+
+    `attributes` are those of the envelope of `reader`. Raises ParseError for too many node names.
+    """
     path = "data.attributes"
     states: dict[str, dict[str, None]] = {}
     for group, _ in reader.items(attributes, "nodes", path):

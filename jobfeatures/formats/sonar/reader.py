@@ -1,4 +1,7 @@
-"""Defines `Reader`, by which parsers of Sonar's records skip faulty elements and limit node names. Pure."""
+"""Defines `Reader`, which parsers of Sonar's records use: it skips faulty elements and limits node names.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ class Reader:
                 yield each, f"{place}[{number}]"
 
     def nodes(self, ranges: Iterable[str] | None) -> tuple[str, ...]:
-        """Expand ranges of node names such as ``c[1-3]``. Raises ParseError beyond 200,000 per envelope."""
+        """Expand ranges of node names such as ``c[1-3]``.
+
+        Raises ParseError if all ranges of one envelope have more than 200,000 names.
+        """
         names: dict[str, None] = {}
         for each in ranges or ():
             found = () if each in NO_NODES else expand_nodes(each)

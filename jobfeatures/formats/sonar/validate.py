@@ -1,7 +1,9 @@
 """Validates documents in Sonar's format: types, ranges, syntax, and consistency between fields. Pure.
 
-Validation is strict for a producer, and tolerant for a reader: agents omit zero fields, send nulls, unknown
-fields, empty timestamps, or host names with underscores.
+Strict validation is for a producer: this exporter's envelopes before they are sent. Tolerant validation is
+for a reader: real agents omit zero fields, and send nulls, empty timestamps, other tags of the jobs record,
+host names with underscores, and states followed by further words. Unknown fields are faults only if
+validation is strict.
 """
 
 from __future__ import annotations
@@ -48,8 +50,9 @@ _NEEDED: Final[dict[str, frozenset[str]]] = {
 class Fault:
     """One fault in a document: its `path`, such as ``data.attributes.jobs[3].user``, and the reason.
 
-    `text` is the beginning of the faulty value. `record_path` is the path of the array element that a reader
-    can reject alone; empty if the fault concerns the entire document.
+    `text` is the beginning of the faulty value. `record_path` is that of the innermost enclosing element of
+    an array of objects, which a reader can reject alone; it is empty if the fault concerns the entire
+    document.
     """
 
     path: str
@@ -66,9 +69,10 @@ class _TooManyError(Exception):
 
 
 def validate_envelope(document: object, *, profile: str | None = None, strict: bool) -> list[Fault]:
-    """Return the faults of one envelope, at most 100 and a note that there are more. Never raises.
+    """Return the faults of one envelope; the list is empty if it is valid.
 
-    `profile`: None accepts the fields of any profile.
+    After 100 faults, a last one says that there are more. With `profile` None, fields of any profile are
+    accepted. Nothing is raised, whatever the document holds.
     """
     if profile is not None and profile not in PROFILES:
         raise ValueError(profile)

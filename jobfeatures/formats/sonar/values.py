@@ -102,13 +102,19 @@ def _timestamp(value: object, field: Field, strict: bool) -> str:
 
 
 def timestamp_secs(text: str) -> int:
-    """Parse an ISO 8601 timestamp into whole seconds since the epoch. Raises ValueError, OverflowError."""
+    """Parse an ISO 8601 timestamp into whole seconds since the epoch.
+
+    Raises ValueError for any other text, OverflowError for a time that cannot be represented.
+    """
     whole = re.sub(r"\.[0-9]+", "", text, count=1)
     return int(datetime.fromisoformat(whole).timestamp())
 
 
 def fault_of_hostname(value: object, *, strict: bool) -> str:
-    """Return why a host name is invalid, or ""; only if `strict`, for underscores and misplaced dashes."""
+    """Return the reason why a host name is invalid, or "".
+
+    Unless `strict`, underscores and misplaced dashes are allowed.
+    """
     if not isinstance(value, str):
         return "is not a string"
     if not value:
@@ -146,7 +152,10 @@ def _node_range(value: object, _field: Field, strict: bool) -> str:
 
 
 def fault_of_version(value: str) -> str:
-    """Return why a format version is invalid, or "". Readers take versions up to 0.6 for an older format."""
+    """Return the reason why a format version is invalid, or "".
+
+    Consumers treat versions up to 0.6 as an older format, so these are invalid.
+    """
     match = _VERSION.match(value)
     if match is None:
         return "is not a semantic version"

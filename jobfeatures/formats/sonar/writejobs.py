@@ -1,11 +1,14 @@
 """Makes Sonar's documents of jobs, from jobs and steps as accounting, or else the queue, reports them. Pure.
 
-- `current`: the type is ``job``, ``time_limit`` is seconds + 2, and ``requested_resources`` and
-``allocated_resources`` are present.
-- `seed`: the type is ``jobs``, ``time_limit`` is minutes + 2, ``AveDiskRead`` and ``AveDiskWrite`` are bytes,
-and there are eight states.
+Source: NEW-FORMAT.md, "SlurmJob", and what Sonar sends. The profiles differ:
 
-Other sizes are in KiB. Unknown values are left out. Source: NEW-FORMAT.md, "SlurmJob", and what Sonar sends.
+- `current`: the type is ``job``; ``time_limit`` is seconds + 2, as Sonar sends it;
+  ``requested_resources`` and ``allocated_resources`` are present.
+- `seed`, as specified: the type is ``jobs``; ``time_limit`` is minutes + 2, ``AveDiskRead`` and
+  ``AveDiskWrite`` are bytes, and there are eight states.
+
+In both, other sizes are in KiB, and unknown values are left out. An extended unsigned number is 0 if unset, 1
+if infinite, else the value + 2.
 """
 
 from __future__ import annotations
@@ -55,7 +58,10 @@ _SEED_WORDS = {
 
 
 def jobs_document(origin: Origin, records: Iterable[Document], taken_at_secs: float) -> Document:
-    """Return an envelope with jobs from `job_fields`, or without any, to show that the exporter runs."""
+    """Return an envelope with jobs that `job_fields` returned; `taken_at_secs` is the time of the data.
+
+    An envelope without jobs only shows that the exporter runs.
+    """
     return data_envelope(
         origin,
         TYPES[origin.profile],
@@ -138,7 +144,10 @@ def _resources(record: JobRecord, which: str) -> str | None:
 
 
 def resources_text(record: JobRecord, which: str) -> str | None:
-    """Return the "requested" or "allocated" resources as ``cpu=128,node=1``; None if none is known."""
+    """Return a record's resources in Slurm's notation, such as ``cpu=128,node=1``; None if none is known.
+
+    `which` is "requested" or "allocated".
+    """
     amounts: tuple[tuple[str, int | None], ...]
     if which == "requested":
         amounts = (("gres/gpu", record.requested_gpus),)
@@ -148,7 +157,10 @@ def resources_text(record: JobRecord, which: str) -> str | None:
 
 
 def requested_memory_kib(record: JobRecord) -> int | None:
-    """Return the requested memory of the whole job in KiB, rounded up; None if unknown or unlimited."""
+    """Return the requested memory of the whole job in KiB, rounded up; None if unknown or unlimited.
+
+    Sonar and sacct (ReqMem) report the same amount.
+    """
     size = record.requested_memory_bytes
     return -(-size // 1024) if isinstance(size, int) else None
 

@@ -1,7 +1,8 @@
-"""Computes amounts of consumable resources, exactly: in base units, over time, and bounds of growth. Pure.
+"""Computes amounts of consumable resources: in base units, used over time, and bounds of growth.
 
-Without units, Memory, Swap and Disk are in megabytes (2^20 bytes), a Duration is in seconds, and others are
-plain numbers. Source: SSS Job Object Specification 3.1.0, section 5.1 and appendix A.
+Pure, and exact. Source: SSS Job Object Specification 3.1.0, section 5.1 (Consumable Resources) and appendix
+A. Without units, Memory, Swap and Disk are in megabytes (2^20 bytes), a Duration is in seconds, and all
+others are plain numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ _SCALES = {**SIZE_UNITS, **TIME_UNITS}
 
 
 def amount_of(each: Property) -> Fraction:
-    """Return a property's amount in bytes, seconds or units. Raises ParseError if it is no number."""
+    """Return the amount of a property in bytes, in seconds, or as a plain number for all other units.
+
+    Raises ParseError for a property that is not a number.
+    """
     if isinstance(each.value, bool) or not isinstance(each.value, int | Decimal):
         raise each.error("not an amount", str(each.value))
     units = each.text("units") or UNITS.get(each.name, ({}, ""))[1]
@@ -26,10 +30,10 @@ def amount_of(each: Property) -> Fraction:
 
 
 def used_over_time(each: Property, job_secs: int) -> Fraction:
-    """Return amount × seconds × rate of a resource, a measure of what its use costs.
+    """Return amount × seconds × rate of a consumable resource, a measure of what its use costs.
 
-    The seconds are the resource's duration, else `job_secs`, the job's. The rate is its average utilization,
-    else 1.
+    The seconds are the resource's own duration if it has one, else `job_secs`, the job's. The rate is the
+    resource's average utilization; 1 if it has none.
     """
     rate = each.attributes.get("consumptionRate", 1)
     share = Fraction(rate) if isinstance(rate, int | Decimal) else Fraction(1)

@@ -1,9 +1,11 @@
-"""Decides how to treat the parts of a job object that are not understood, by its awareness policy. Pure.
+"""Decides how to treat parts of a job object that are not understood, by its awareness policy. Pure.
 
-These are elements and attributes unknown to the vocabulary or at a wrong place, and unlisted values of
-attributes. The awarenessPolicy of the element or its nearest ancestor decides. Reject (the default) is an
-error; Warn and Ignore skip the part, and for an attribute's value the whole element. Source: SSS Job Object
-Specification 3.1.0, section 9.0.
+Source: SSS Job Object Specification 3.1.0, section 9.0. An element or an attribute is not understood if the
+vocabulary does not have it, or not at this place. Neither is an attribute value that the specification does
+not list, on an element whose value is used. The awarenessPolicy attribute of the element itself or of its
+nearest ancestor decides: Reject (the default), Warn or Ignore. Under Warn and Ignore an unknown element is
+removed, an unknown attribute is ignored, and an element with an unknown attribute value is removed as well,
+since its content cannot be interpreted.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ _NOTHING: Final[Mapping[str, Slot]] = {}
 
 
 def policy_of(element: Element, inherited: str = REJECT) -> str:
-    """Return an element's awareness policy: its own, else `inherited`. Raises ParseError if it is unknown."""
+    """Return an element's awareness policy: its own, else `inherited`.
+
+    Raises ParseError for a policy that does not exist.
+    """
     policy = element.attributes.get(AWARENESS_POLICY, inherited)
     if policy not in VALUES[AWARENESS_POLICY]:
         raise ParseError(
@@ -38,11 +43,13 @@ def policy_of(element: Element, inherited: str = REJECT) -> str:
 
 
 def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Element | None:
-    """Return an element without the parts that are not understood; None if it has to be removed.
+    """Return an element without the parts that are not understood, or None if it has to be removed.
 
-    `slot` is its place in the vocabulary, `inherited` the policy of the enclosing element. `warn` is called
-    for each part skipped under Warn. Raises ParseError for a part that Reject forbids, and for text between
-    elements.
+    `slot` is the element's place in the vocabulary, `inherited` the policy of the enclosing element. `warn`
+    is called for each part that is skipped under the policy Warn.
+
+    Raises ParseError, naming the part, for a part that the policy Reject rejects, and for text where only
+    elements are allowed.
     """
     policy = policy_of(element, inherited)
     if element.attributes and not _understands_attributes(element, slot, policy, warn):
@@ -64,9 +71,10 @@ def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Elem
 
 
 def understood_child(child: Element, content: Mapping[str, Slot], policy: str, warn: Warn) -> Element | None:
-    """Return a child element without the parts that are not understood; None if it has to be removed.
+    """Return a child element without the parts that are not understood, or None if it has to be removed.
 
-    `content` has the elements that its parent may have, by name; `policy` is the parent's. See `understood`.
+    `content` holds the elements that its parent may have, by name; `policy` is the parent's awareness policy.
+    `warn` and exceptions are as in `understood`.
     """
     slot = content.get(child.name)
     if slot is not None:

@@ -28,7 +28,10 @@ def check_elements(element: Element) -> None:
 
 
 def check_conformance(job: SssJob) -> None:
-    """Raise ParseError if a job, before defaults are filled in, breaks a rule of the specification."""
+    """Raise ParseError if a job, as written, breaks a rule of the specification.
+
+    The job's defaults must not be filled in.
+    """
     groups = [each for each in job.task_groups if isinstance(each, SssTaskGroup)]
     _check_ids("TaskGroup", groups)
     for group in groups:

@@ -1,4 +1,7 @@
-"""Explains a document in words: inheritance, requests, order of jobs, use, and errors."""
+"""Explains a document in words: inheritance, requests, order of jobs, use, and errors.
+
+Source: SSS Job Object Specification 3.1.0, sections 3.0, 5.1 and 8.1.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +120,8 @@ def read_bytes(name: str, max_bytes: int) -> bytes:
 def jobs_of(name: str, *, lenient: bool) -> tuple[list[str], list[tuple[SssJob, SssJob]], list[Reference]]:
     """Read a document; return warnings, its jobs, and its references to jobs defined elsewhere.
 
-    Each job is a pair: as written, and with defaults filled in. Raises ParseError, OSError.
+    Each job is a pair: as written, and with its defaults filled in. Raises ParseError if the document is
+    invalid, OSError if it cannot be read.
     """
     return _jobs_of(parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient))
 
@@ -134,9 +138,10 @@ def _jobs_of(parsed: Parsed) -> tuple[list[str], list[tuple[SssJob, SssJob]], li
 
 
 def examine(name: str, *, lenient: bool, explain: bool = False, resolved: bool = False) -> Iterator[str]:
-    """Yield the lines that `jobfeatures sss` prints about a document. Raises ParseError, OSError.
+    """Yield the lines that `jobfeatures sss` prints about a document.
 
-    With `resolved`, each job is printed with its defaults; with `explain`, it is explained in words.
+    With `resolved`, each job is printed with its defaults filled in; with `explain`, each job is explained in
+    words. Raises ParseError for the first error in the document, OSError if it cannot be read.
     """
     parsed = parse_object(read_bytes(name, MAX_BYTES), source=name, lenient=lenient)
     warnings, both, references = _jobs_of(parsed)

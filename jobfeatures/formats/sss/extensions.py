@@ -1,6 +1,7 @@
-"""Maps fields of job records to SSS elements, or else to Extensions of the type "jobfeatures".
+"""Maps fields of job records to SSS elements; fields without an element are stored in Extensions.
 
-Example: ``<Extension name="uid" type="jobfeatures">6001</Extension>``.
+An Extension is the format's means for data without an element. Those written here have the type "jobfeatures"
+and are named after the field: ``<Extension name="uid" type="jobfeatures">6001</Extension>``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 """Fills in defaults: computes the properties that each job, task group and task has. Pure.
 
-A JobDefaults, TaskGroupDefaults or TaskDefaults applies to its siblings unless they override it: by name,
-separately in each category. An Environment, a list of task groups or tasks, and a request that is one
-expression are overridden only as a whole. An Id is never inherited. A job without task groups has one, and so
-has a task group without tasks (section 3.0). Source: SSS Job Object Specification 3.1.0, sections 5.0, 6.0,
-7.0.
+Source: SSS Job Object Specification 3.1.0, sections 5.0, 6.0 and 7.0: the content of a JobDefaults,
+TaskGroupDefaults or TaskDefaults applies to its siblings unless they override it. Properties are overridden
+by name (limits, resources and extensions by their own names), separately in each category; so are the
+properties of defaults within defaults. An Environment, and a list of task groups or tasks, is overridden only
+as a whole. A default request that is one expression (alternatives, groups, preferences) is inherited or
+overridden as a whole. An Id is never inherited.
+
+A job without task groups has one, and a task group without tasks has one: section 3.0.
 """
 
 from __future__ import annotations
@@ -33,7 +36,10 @@ Kind = TypeVar("Kind", bound=Scope)
 
 
 def resolve_group(group: SssJobGroup) -> tuple[SssJob | Reference, ...]:
-    """Return a group's jobs with defaults filled in. Raises ParseError for too many (MAX_INHERITED)."""
+    """Return a group's jobs with defaults filled in.
+
+    Raises ParseError if more than MAX_INHERITED properties would be inherited.
+    """
     budget = _Budget()
     return tuple(
         resolve_job(each, group.job_defaults, budget) if isinstance(each, SssJob) else each

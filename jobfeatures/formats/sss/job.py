@@ -1,13 +1,15 @@
 """Converts SSS job objects to `Job` records of live jobs. Pure.
 
-A document is one Job, or a JobGroup of Jobs with JobDefaults, such as
+Source: SSS Job Object Specification 3.1.0. A document is one Job, or one JobGroup of Jobs whose properties
+default to those of its JobDefaults, such as
 
     <Job><Id>1234.0</Id><State>Running</State><User>ada</User>
     <Processors>4</Processors><Duration>3600</Duration></Job>
 
-Times are in epoch seconds, durations in seconds, sizes in megabytes (2^20 bytes) unless units are given. An
-absent element is unknown; only a ResourceLimit can be "unlimited". Which of several values counts: see
-`properties`. Source: SSS Job Object Specification 3.1.0.
+Times are seconds since the epoch, durations seconds; Memory, Swap and Disk are megabytes (2^20 bytes) unless
+units are given. Absent elements are unknown; only a ResourceLimit can be "unlimited". `properties` documents
+which of a requested, a delivered and an uncategorized value applies. The Id of a task is a name within its
+task group, not a process id. The element Process occurs only in the specification's elaborate example.
 """
 
 from __future__ import annotations
@@ -51,8 +53,9 @@ def parse_document(
 ) -> SssDocument:
     """Parse a document into its jobs, rejected jobs and warnings.
 
-    With `node`, process ids of tasks on other nodes are left out. Raises ParseError if nothing can be used:
-    the XML is malformed or hostile, or its JobGroup or JobDefaults has to be rejected.
+    With `node`, process and session ids of tasks on other nodes are left out. Raises ParseError if the entire
+    document is unusable: not well-formed, hostile, neither Job nor JobGroup, or with a part of its JobGroup
+    or JobDefaults that has to be rejected.
     """
     root = parse_element(data, source=source, max_bytes=max_bytes)
     reader = _Reader(source, node)

@@ -1,8 +1,11 @@
-"""Defines records for the complete content of an SSS document, before defaults are filled in. No I/O.
+"""Defines records for the complete content of an SSS document, before defaults are filled in; no I/O.
 
-`SssJobGroup` holds `SssJob`, which holds `SssTaskGroup`, which holds `SssTask`; so do their defaults. Each is
-a `Scope`. Times are in epoch seconds, durations in seconds; for amounts, see `amounts`. Positions are ignored
-when records are compared.
+`SssJobGroup` holds `SssJob`, which holds `SssTaskGroup`, which holds `SssTask`. JobDefaults,
+TaskGroupDefaults and TaskDefaults use the same types. Each is a `Scope`, because job properties may occur in
+all of them. Positions in the source are ignored when records are compared.
+
+Times are seconds since the epoch, durations seconds. Amounts are in the units of their `units` attribute: see
+`amounts`.
 """
 
 from __future__ import annotations
@@ -24,10 +27,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property: an element that holds a value, with its attributes and position.
+    """One property (an element that holds a value): its parsed value, attributes and position.
 
-    A value is a `str`, `int`, `Decimal` or `bool`, a tuple of words, or a tuple of tuples of numbers (the
-    geometry of a TaskDistribution).
+    A value is a `str`, `int`, `Decimal` or `bool`, a tuple of words (a list), or a tuple of tuples of numbers
+    (the geometry of a TaskDistribution).
     """
 
     name: str
@@ -37,18 +40,27 @@ class Property:
     column: int = field(default=0, compare=False)
 
     def text(self, attribute: str, default: str = "") -> str:
-        """Return the value of an attribute of type String; `default` if it is absent."""
+        """Return the value of the attribute of this name, which must be of type String.
+
+        Returns `default` if the attribute is absent.
+        """
         value = self.attributes.get(attribute, default)
         return value if isinstance(value, str) else default
 
     def number(self, attribute: str, default: int = 0) -> int:
-        """Return the value of an attribute of type Integer; `default` if it is absent."""
+        """Return the value of the attribute of this name, which must be of type Integer.
+
+        Returns `default` if the attribute is absent.
+        """
         value = self.attributes.get(attribute, default)
         return value if isinstance(value, int) else default
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return the key by which it overrides a default: the element's name, and a resource's or limit's."""
+        """Return the key by which a property overrides a default.
+
+        It consists of the element's name, and the own name of a limit, resource or extension.
+        """
         if self.name in {"ResourceLimit", "Resource", "Extension"}:
             kind = "" if self.name == "ResourceLimit" else self.text("type")
             return (self.name, self.text("name"), kind)
@@ -62,7 +74,10 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference by id to an element defined elsewhere; `name` is the element's name, such as Job."""
+    """A reference by id to a group, job, task group or task that is defined elsewhere.
+
+    `name` is the name of the element, such as Job.
+    """
 
     name: str  # element name
     id: str
@@ -70,7 +85,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Environment variables in order; `export`: those of the submission, too (None: unknown)."""
+    """Environment variables in order, and whether the submission environment is exported as well.
+
+    `export` is None if the document does not say.
+    """
 
     variables: tuple[Property, ...] = ()  # Variable elements, with the name in an attribute
     export: bool | None = None
@@ -98,7 +116,10 @@ class Scope:
         return (each for each in found if each.name == name)
 
     def one(self, name: str) -> Property | None:
-        """Return the only property of this name outside the categories; None for none or several."""
+        """Return the only property with this name outside the categories Requested and Delivered.
+
+        Returns None if there is none, or more than one.
+        """
         found = list(self.all(name))
         return found[0] if len(found) == 1 else None
 
@@ -109,7 +130,7 @@ class Scope:
 
     @property
     def has_properties(self) -> bool:
-        """Return whether the job, task group or task has any properties."""
+        """Return whether the job, task group or task has properties: requested, delivered, or others."""
         return bool(self.properties or self.requested or self.delivered)
 
     @property
@@ -180,7 +201,10 @@ Changes = dict[str, Any]
 
 
 def format_object(root: Root) -> str:
-    """Format a record as a document that reads back as equal. Raises ParseError for invalid text."""
+    """Format a record as a document that ends with a newline; reading it gives equal records.
+
+    Raises ParseError for a text that XML does not allow.
+    """
     name = root.name if isinstance(root, Reference) else _NAMES[type(root)]
     return f"{DECLARATION}\n{format_element(make_element(root, name))}\n"
 

@@ -1,18 +1,20 @@
-"""Finds the value of each property of a job, where a document gives several. Pure.
+"""Finds the values that a job states, and which value counts if there are several. Pure.
 
 - What a job is or has: the Delivered value, else the one outside any category,
-  else the Requested one with op EQ (the default). With several Delivered values
-  the property is unknown.
+  else the Requested one. A requested value counts only with op EQ, which is
+  the default. Several delivered values leave the property unknown.
 - A limit: the lowest ResourceLimit, else the lowest Requested value with op
-  EQ, LE or LT (for LT the value itself). GE, GT, NE and Match set no upper
-  bound. Without these, the value outside any category, unless it is a
-  measurement (context "Used", or a metric other than "Total").
-- Alternatives (a conj other than And, or a preference) leave the property
-  unknown. If they join different properties, no Requested value is used.
-- A property that the job lacks is the sum over its task groups, each times its
-  task count. If a group lacks it, too, the group's is the sum over its tasks.
-  Processors given nowhere are one per task, or as TaskDistribution says
-  (section 3.0). A sum with an unknown part is unknown.
+  EQ, LE or LT (for LT the value itself is taken); GE, GT, NE and Match set no
+  upper bound. Without any of these, the value outside any category, unless it is a
+  measurement: context "Used", or a metric other than "Total".
+- Alternatives leave the property unknown: a conj other than And, or a
+  preference. A conj other than And that joins different properties makes the
+  whole Requested element an expression, from which no value is taken.
+- A property that the job does not state is the sum over its task groups, each
+  multiplied by its task count; a group that does not state it is the sum over
+  its tasks. Processors stated nowhere are one per task, or as TaskDistribution
+  says ("a job that requests 3 nodes and 4 processors will have 4 tasks",
+  section 3.0). A sum with an unknown part is unknown.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ class JobProperties:
                 self._found.setdefault((category, name), []).append(each)
 
     def all(self, name: str, category: str = DIRECT) -> list[Property]:
-        """Return all properties with this name in a category; DIRECT: those outside any category."""
+        """Return all properties with this name in a category; DIRECT means outside the named categories."""
         return self._found.get((category, name), [])
 
     def actual(self, name: str) -> Property | None:
@@ -81,7 +83,7 @@ class JobProperties:
         return None
 
     def mark_used(self, each: Property) -> Property:
-        """Add a property to `used`, and return it."""
+        """Record in `used` that a property was looked up and gave a value; return the property."""
         self.used.add(id(each))
         return each
 
@@ -98,18 +100,18 @@ class JobProperties:
         return None if found is None else str(found.value)
 
     def direct_number(self, name: str) -> int | None:
-        """Return the integer value of a property outside any category.
+        """Return the integer value of a property that is neither in Requested nor in Delivered.
 
-        Returns None if the property is absent, occurs several times, or is no integer.
+        Returns None if the property is absent, stated several times, or no integer.
         """
         found = self.all(name)
         value = self.mark_used(found[0]).value if len(found) == 1 else None
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def direct_flag(self, name: str) -> bool | None:
-        """Return the Boolean value of a property outside any category.
+        """Return the Boolean value of a property that is neither in Requested nor in Delivered.
 
-        Returns None if the property is absent or occurs several times.
+        Returns None if the property is absent or stated several times.
         """
         found = self.all(name)
         return self.mark_used(found[0]).value is True if len(found) == 1 else None
@@ -146,9 +148,9 @@ class JobProperties:
         return None if found is None else whole_amount(found)
 
     def amount(self, name: str, *categories: str) -> int | None:
-        """Return the value in the first of `categories` that has the property; None if none has.
+        """Return the amount in the first of `categories` that has the property; None if none has.
 
-        Requests count if their op is EQ or GE. Memory is in bytes, time in seconds.
+        Requests count if their op is EQ or GE. The amount is in bytes, in seconds, or a plain number.
         """
         for category in categories:
             found = self.all(name, category)
@@ -207,7 +209,7 @@ class JobProperties:
         return found
 
     def mentions(self, name: str) -> bool:
-        """Return whether there is a property with this name, in any category or outside them."""
+        """Return whether the job states a property with this name, in any category or outside of them."""
         return any(self.all(name, category) for category in (DIRECT, REQUESTED, DELIVERED))
 
     def limit(self, name: str, *limits: str, is_used: bool = False) -> Limit:

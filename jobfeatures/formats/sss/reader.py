@@ -1,7 +1,8 @@
-"""Converts XML elements to the records of `objects`, without filling in defaults. Pure.
+"""Converts XML elements to the records of `objects`. Pure.
 
-Parts that the awareness policies Warn and Ignore allow to be skipped are left out. Source: SSS Job Object
-Specification 3.1.0.
+Source: SSS Job Object Specification 3.1.0. Records hold what the document states; `inherit` fills in
+defaults. Only parts that the awareness policies Warn and Ignore allow to be skipped are left out (section
+9.0).
 """
 
 from __future__ import annotations
@@ -63,9 +64,10 @@ def parse_object(data: bytes, *, source: str = "", lenient: bool = False) -> Par
 
 
 def read_root(root: Element, warnings: list[Rejected]) -> Root:
-    """Convert the root element of a document: a Job, a JobGroup, or a reference. Raises ParseError.
+    """Convert the root element of a document: a Job, a JobGroup, or a reference.
 
-    Parts skipped under the awareness policy Warn are added to `warnings`.
+    Parts that are skipped under the awareness policy Warn are added to `warnings`. Raises ParseError for
+    anything that the specification does not allow.
     """
     slot = ROOTS.get(root.name)
     if slot is None:
@@ -82,7 +84,7 @@ def read_container(
     """Convert an element that holds other elements to a record; None if it has to be skipped.
 
     `slot` is its place in the vocabulary, `inherited` the awareness policy of the enclosing element. Parts
-    skipped under Warn are added to `warnings`. Raises ParseError.
+    that are skipped under the policy Warn are added to `warnings`. Raises ParseError as `read_root` does.
     """
 
     def warn(note: Rejected) -> None:

@@ -1,6 +1,8 @@
 """Reads logs of SSS documents as `JobRecord`s, which all log formats share. Pure.
 
-Fields without an element are read from Extensions. An ended job with an ExitCode other than 0 has failed.
+A log is read as `stream` documents, and written as one JobGroup. Fields without an element in the format are
+stored as Extensions: see `extensions`. A State says that a job has ended, but not how: with an ExitCode other
+than 0 the job has failed.
 """
 
 from __future__ import annotations
@@ -50,9 +52,9 @@ def read_records(
 ) -> Iterator[JobRecord | Rejected | Passage]:
     """Yield the jobs of a log; jobs with errors are yielded as Rejected.
 
-    `notes` counts parts skipped under the document's policy Warn. With `keep_text`, records hold their source
-    text, and the text between jobs is yielded as Passage. Typographic quotes are accepted unless `strict`; if
-    `strict`, ParseError is raised at the first fault.
+    Parts that are skipped under the document's own policy Warn are counted in `notes`. With `keep_text`, each
+    record also holds its source text, and the text between jobs is yielded as Passage. Typographic quotes are
+    accepted as straight ones, unless `strict`. If `strict`, ParseError is raised at the first fault.
     """
     for found in read_jobs(lines, repaired=None if strict else notes.repaired, keep_text=keep_text):
         try:

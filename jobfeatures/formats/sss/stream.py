@@ -1,8 +1,11 @@
 """Reads a log of SSS documents as jobs with their defaults filled in, in bounded memory. Pure.
 
-A log is one JobGroup, or a sequence of documents with one job each. After an error, the job is discarded
-(outside a group, the document), and reading resumes at the next job. Up to 2,000 jobs are held for
-JobDefaults that follow them; later ones are an error.
+A log is one JobGroup with many jobs, or a sequence of documents with one job each. After an error, the
+document is discarded, or only the job if it is in a group; reading resumes at the next line that begins with
+a document or a job.
+
+JobDefaults may follow the jobs to which they apply, so up to 2,000 jobs of ordinary size are held until then.
+JobDefaults that come later are an error, and the earlier jobs lack them.
 """
 
 from __future__ import annotations
@@ -52,9 +55,10 @@ def read_jobs(
 ) -> Iterator[Found]:
     """Yield the jobs in a log's lines with all defaults filled in.
 
-    Warnings and errors are yielded as Rejected, properties of job groups as Property. If `repaired` is given,
-    typographic quotes are accepted, and it counts their lines. With `keep_text`, jobs are yielded as KeptJob,
-    and the text between them as Passage.
+    Warnings and errors are yielded as Rejected, the properties of job groups as Property. If `repaired` is
+    given, typographic quotes are replaced by straight ones, and `repaired` counts the lines that had some.
+    With `keep_text`, jobs are yielded as KeptJob, and the text between them as Passage; neither includes
+    what could not be read.
     """
     reader = _StreamReader(keep_text=keep_text)
     for number, line in enumerate(lines, 1):

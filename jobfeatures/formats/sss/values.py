@@ -38,9 +38,10 @@ def refuse_text(element: Element) -> None:
 
 
 def checked_id(text: str) -> str:
-    """Return `text` if it can be a job id, and so a folder's name: printable, no blanks, 1 to 180 characters.
+    """Return `text` if it can be a job id: printable, without blanks, 1 to 180 characters.
 
-    A non-ASCII character counts with its percent-encoded length. Raises ParseError for other texts.
+    An id becomes the name of a folder, so a non-ASCII character counts with its percent-encoded length.
+    Raises ParseError if `text` cannot be an id.
     """
     reason = ""
     if not text:

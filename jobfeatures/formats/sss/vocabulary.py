@@ -1,8 +1,8 @@
 """Defines the vocabulary of SSS job objects in one table: every element with its type, places and attributes.
 
-The specification's published tables lack the name column: names are inferred from the order of rows, the
-examples and the prose. Source: Scalable Systems Software Job Object Specification, draft 3.1.0, 26 April
-2011.
+Source: Scalable Systems Software Job Object Specification, draft 3.1.0, 26 April 2011. Its published tables
+lack the name column; the names here are inferred from the order of the rows, the examples and the prose. All
+code that reads or writes SSS documents uses `TABLE`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from typing import Final
 
 
 class Type(enum.Enum):
-    """The types of an element's content (specification, section 2.2); CONTAINER holds other elements."""
+    """The types of an element's content (section 2.2 of the specification).
+
+    CONTAINER holds other elements.
+    """
 
     STRING = "String"  # surrounding blanks are ignored
     TEXT = "String, blanks included"
@@ -77,8 +80,8 @@ INHERITED: Final[Mapping[ElementPlace, tuple[str, ...]]] = {
 class Term:
     """One row of the vocabulary: an element, its type, its possible parents and its attributes.
 
-    `section` is the specification's. `many`: a container may hold several (Requested and Delivered always
-    may). `needs` are the required attributes.
+    `section` is the section of the specification. `many` says that a container may hold several such elements
+    (Requested and Delivered may hold several of any element). `needs` are the required attributes.
     """
 
     section: str

@@ -1,4 +1,7 @@
-"""Writes `JobRecord`s as one JobGroup that reads back as equal records; unchanged text as it was. Pure."""
+"""Writes `JobRecord`s as one JobGroup, which `records` reads back as equal records. Pure.
+
+A log that was read with its source text is written back unchanged.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,10 @@ class _Row(NamedTuple):
 def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
     """Yield the lines of a document, without newlines: a JobGroup that holds all jobs.
 
-    Steps are dropped, and jobs whose id has blanks or is too long; `lost` is called with what is dropped.
-    Unchanged records that were read with their source text are written as that text.
+    Times and amounts are written as integers, texts without surrounding blanks. Steps are dropped, and so are
+    jobs whose id has blanks or is too long; `lost` is called with what is dropped. Records read with their
+    source text are written back unchanged, except jobs that could not be read; a job whose record was changed
+    is written from its record.
     """
     rest = iter(records)
     first = next(rest, None)
@@ -260,7 +265,11 @@ _STATES_WITH_WORDS: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobSt
 
 
 def format_job(job: Job) -> str:
-    """Format a job as a document for a spool folder. Raises ParseError for a value that cannot be written."""
+    """Format a job as a document for a spool folder, with the fields of a log record and its processes.
+
+    Raises ParseError, naming the field, for a text that readers reject or a value that the format cannot
+    hold.
+    """
     notes = Notes()
     texts = {name: getattr(job, name) for name in ("name", "user", "account", "partition")}
     record = record_of(

@@ -1,7 +1,8 @@
-"""Parses XML into a small tree of elements with positions, and formats it. Safe for hostile documents.
+"""Parses XML into a small tree of elements with their positions, and formats it. Safe for hostile documents.
 
-Rejected are documents that are not UTF-8, declare a document type (and so entities), or exceed the bounds of
-bytes, depth or elements. Nothing outside the document is ever fetched.
+Documents are rejected if they are not UTF-8, have a document type declaration (and thus any entity except the
+five of XML itself), or have more bytes, depth or elements than allowed. Nothing outside the document is ever
+fetched.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One XML element at a `line` and `column` (from 1); `text` excludes the text of its children."""
+    """One XML element: its name, attributes, children, and `text`, which excludes the text of its children.
+
+    `line` and `column` count from 1.
+    """
 
     name: str
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -62,9 +66,12 @@ def parse_element(
     max_elements: int = MAX_ELEMENTS,
     lenient: bool = False,
 ) -> Element:
-    """Return the root element of a document; `lenient` repairs typographic quotes (`repair_quotes`).
+    """Return the root element of a document.
 
-    Namespaces are not resolved. Raises ParseError if the document is malformed or beyond a bound.
+    `lenient` repairs typographic quotes first, see `repair_quotes`. Namespaces
+    are not resolved: a prefix is part of the name.
+
+    Raises ParseError, with line and column, if it is malformed or beyond a bound.
     """
     _check_encoding(data, source, max_bytes)
     text = data.decode()  # overrides the declared encoding
@@ -159,9 +166,9 @@ class _Parser(DefusedExpatParser):
 class XmlEvent(NamedTuple):
     """One event in a stream of documents: the start of a group, a complete child of a group, or its end.
 
-    `kind` is "open" (start), "part" (child) or "close" (end) for a JobGroup, "root" for another root element.
-    `begin` is the element's offset, `last_tag` that of the tag which caused the event; both in UTF-8 bytes
-    since the start of the feed.
+    `kind` is "open" (start), "part" (child) or "close" (end) for a JobGroup, "root" for any other root
+    element. `begin` is the offset of the element; `last_tag` is that of the tag which caused the event, or of
+    the end of an empty element. Both are in UTF-8 bytes since the start of the feed.
     """
 
     kind: str
@@ -193,7 +200,10 @@ class ElementFeed:
             yield from self._feed_chunk(line[start : start + CHUNK_CHARACTERS])
 
     def finish(self) -> Iterator[XmlEvent]:
-        """Yield the remaining events at the end of input. Raises ParseError if a document is unfinished."""
+        """Yield the remaining events at the end of the input.
+
+        Raises ParseError if a document is unfinished.
+        """
         self._builder.check_end()
         yield from self.feed("</_>")
 
@@ -221,7 +231,11 @@ class ElementFeed:
 
 
 def repair_quotes(text: str) -> str:
-    """Return a document in which typographic quotes around attribute values are straight ones."""
+    """Return a document in which typographic quotes around attribute values are replaced by straight ones.
+
+    Word processors turn straight quotes into typographic ones. Quotes in comments and marked sections are
+    kept.
+    """
     return _MARKUP.sub(lambda markup: _ATTRIBUTE.sub(_straight, markup[0]), text)
 
 

@@ -1,1 +1,4 @@
-"""Reads and writes the Standard Workload Format 2.2 of the Parallel Workloads Archive."""
+"""Reads and writes logs of parallel machines in the Standard Workload Format, version 2.2.
+
+The format is that of the Parallel Workloads Archive.
+"""

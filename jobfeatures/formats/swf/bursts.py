@@ -1,7 +1,7 @@
-"""Joins the lines of jobs that were swapped out, one for each part of their run. Pure.
+"""Joins the lines of jobs that were swapped out, which have one line for each part of their run. Pure.
 
-A status of 2, 3 or 4 means such a part only if the header says ``Preemption: Yes`` or ``Double``. Source: The
-Standard Workload Format, "Usage of the Status field".
+Source: The Standard Workload Format, "Usage of the Status field". A status of 2, 3 or 4 means such a part
+only if the header says ``Preemption: Yes`` or ``Double``: some logs keep exit codes in that column.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ class JoinedJob(NamedTuple):
 
     @property
     def end_secs(self) -> Number | None:
-        """Return when the job ended, in seconds since the log's time zero; None if unknown."""
+        """Return when the job ended, in seconds since the log's time zero; None if unknown.
+
+        That is its start, plus its run time and the time for which it was swapped out.
+        """
         start_secs = self.start_secs
         ran_secs = None if start_secs is None else _plus(start_secs, self.job.run_secs)
         return None if ran_secs is None else ran_secs + self.swapped_secs
@@ -41,8 +44,9 @@ class JoinedJob(NamedTuple):
 def join_bursts(jobs: Iterable[SwfJob], preemption: Preemption | None) -> Iterator[JoinedJob]:
     """Join consecutive lines of the same job, and yield one item per job.
 
-    A summary line, if there is one, comes first. Without it, run and CPU times of the parts are added, memory
-    is the maximum, and the status is the last part's (unknown if that is missing).
+    A job that was swapped out may have a summary line, which comes first. If it has none, its parts are
+    summed up: run and CPU times are added, memory is the maximum, and the status is that of the last part; if
+    the last part is missing, the status is unknown.
     """
     if preemption not in {Preemption.YES, Preemption.DOUBLE}:
         for job in jobs:

@@ -1,7 +1,8 @@
 """Checks a log in SWF for faults, line by line. Pure.
 
-Errors violate the format of lines or the rules for measured values; with warnings, a reader can cope.
-docs/swf.md lists each sentence of The Standard Workload Format with its rule.
+Errors violate the format of lines or the rules for measured values; warnings are faults with which a reader
+can cope. Sources: The Standard Workload Format, "The Data Fields", "Consistency and data quality", "Usage of
+the Status field", "Header Comments"; docs/swf.md lists each sentence with its rule.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ RULES: Final[tuple[Rule, ...]] = get_args(Rule)
 
 
 class SwfFault(NamedTuple):
-    """One fault of a log: `level` is error or warning, `line` counts from 1 (0: the entire log)."""
+    """One fault of a log.
+
+    `level` is error or warning, `rule` the violated rule, `line` the line's number from 1. `line` is 0 if the
+    fault concerns the entire log.
+    """
 
     level: str
     rule: Rule

@@ -25,8 +25,8 @@ EXACT = 2**53  # whole numbers beyond it have no place in a double
 class SwfColumns(NamedTuple):
     """A log in SWF as one array per field, with the names and the order of `SwfJob`.
 
-    Times are int64 if all are whole, else float64; other fields are int64. −1 means unknown. `repaired`
-    counts repairs by kind, `skipped` lines that could not be read.
+    Times are int64 if all times of the log are whole, else float64; other fields are int64. −1 means unknown.
+    `repaired` counts repairs by kind, `skipped` counts lines that could not be read.
     """
 
     header: Header
@@ -79,9 +79,10 @@ def _split(table: Array) -> dict[str, Array]:
 
 
 def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
-    """Yield a log in pieces of at least `lines` lines. Raises LogFileError if it cannot be read.
+    """Yield a log in pieces of at least `lines` lines (the last one: fewer).
 
-    The pieces share one header, which grows as comments are read.
+    The pieces share one header, which grows as comments are read. Raises LogFileError if the log cannot be
+    read.
     """
     header = Header(name)
     found: list[SwfColumns] = []

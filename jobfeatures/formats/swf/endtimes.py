@@ -12,7 +12,8 @@ _ABSENT, _UNKNOWN = -(2**63), -(2**63) + 1
 class EndTimes:
     """Maps a job number to the job's end, in seconds since the log's time zero; None if the end is unknown.
 
-    Numbers that ascend from 1, with gaps, take least memory.
+    Numbers normally ascend from 1, possibly with gaps, as the format's definition says. Other numbers, and
+    ends with fractions of a second, are held in a dictionary, which takes more memory.
     """
 
     def __init__(self) -> None:

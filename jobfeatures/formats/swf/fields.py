@@ -10,7 +10,10 @@ Number = int | float
 
 
 class SwfJob(NamedTuple):
-    """The 18 numbers of one line of SWF; −1 means unknown. Memory is in KiB per processor."""
+    """The 18 numbers of one line of SWF; −1 means unknown.
+
+    Times are in seconds, memory is in KiB per processor.
+    """
 
     number: int
     submit_secs: Number  # since the log's start
@@ -45,11 +48,11 @@ PARTIAL: Final = frozenset({CONTINUED, LAST_COMPLETED, LAST_FAILED})
 
 
 class Meaning(NamedTuple):
-    """How to interpret fields of a log where the format leaves a choice, or the log deviates from it.
+    """How to interpret fields of a log where the format leaves a choice, or where the log deviates from it.
 
-    `memory_is_bytes`: not KiB. `memory_is_of_job`: not per processor. `requests_cpu_time`: requested times
-    are CPU times, not wall times (None: as the header says). `no_waits`: jobs with an unknown wait started
-    when they were submitted.
+    `memory_is_bytes`: memory is in bytes, not KiB. `memory_is_of_job`: it is per job, not per processor.
+    `requests_cpu_time`: requested times are CPU times, not wall times (None: as the header says). `no_waits`:
+    jobs that ran, but whose wait is unknown, started when they were submitted.
     """
 
     memory_is_bytes: bool = False  # not KiB

@@ -1,6 +1,6 @@
-"""Collects what the header of a log in SWF needs from all jobs, before the first line is written. Pure.
+"""Collects what must be known about all jobs before the first line of a log in SWF can be written.
 
-These are counts, times, and the numbers of jobs, users and so on.
+The header needs counts and times, and numbers have to be assigned to jobs, users and so on. Pure.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ class _Known(dict[str | None, int]):
 
 
 class NameNumbers:
-    """Assigns numbers to names of one kind, from 1 in order of first use; `known` names keep theirs."""
+    """Assigns numbers to names of one kind, such as users, from 1 in order of first use.
+
+    Names in `known` (number → name) keep their numbers.
+    """
 
     def __init__(self, known: Mapping[int, str] | None = None, *, are_numbers: bool = False) -> None:
         """`are_numbers`: a name that is not in `known` and consists of digits is its own number."""
@@ -105,7 +108,10 @@ class NameNumbers:
         return list(map(self._known.__getitem__, names))
 
     def name_interactive(self, names: Iterator[str]) -> None:
-        """Assign 0, SWF's number of an interactive queue, to the first of `names`, unless a queue has it."""
+        """Assign number 0, SWF's number of an interactive queue, to the first of `names`.
+
+        Nothing changes if a queue already has the number 0.
+        """
         name = next(names, None)
         if name not in {None, str(INTERACTIVE)} and INTERACTIVE not in self.names.values():
             self.names.setdefault(name or "", INTERACTIVE)
@@ -115,7 +121,10 @@ Numbering = Mapping[str, NameNumbers]  # of one log, by kind
 
 
 def numbering_of(names: Names | None) -> Numbering:
-    """Return a `NameNumbers` for each kind of name; numbers in a log's header (`names`) are kept."""
+    """Return one `NameNumbers` for each kind of name (user, group, queue …).
+
+    Numbers that a log's header gives to names, `names`, are kept; if it is None, no name has a number yet.
+    """
     if names is None:
         return {kind: NameNumbers() for kind in KINDS}
     return {kind: NameNumbers(known, are_numbers=True) for kind, known in names.known.items()}
@@ -146,7 +155,10 @@ class NumberSet:
 
 
 class FirstPass:
-    """Statistics of all jobs of a log, added in the order of writing: counts, times, names and ids."""
+    """Statistics of all jobs of a log to be written: counts, first and last times, names and ids.
+
+    Jobs are added in the order in which they are written.
+    """
 
     def __init__(self, numbering: Numbering, wanted: Collection[str]) -> None:
         """`wanted`: ids of jobs that others follow. Ends after `LATEST_SECS` (epoch) are taken as unknown."""
@@ -202,7 +214,10 @@ class FirstPass:
                 (self._interactive if is_interactive else self._others).setdefault(queue)
 
     def number_queues(self) -> None:
-        """Assign numbers to queues, once all jobs are added; 0 to one that has only interactive jobs."""
+        """Assign numbers to queues, once all jobs have been added.
+
+        A queue that has only interactive jobs gets the number 0.
+        """
         queues = self._numbering["queue"]
         queues.name_interactive(name for name in self._interactive if name not in self._others)
         for name in self._others:
@@ -218,8 +233,9 @@ def make_header(
 ) -> Header:
     """Return the header of a log whose times count from `start_secs` (epoch seconds).
 
-    `numbering`, the numbers of users, queues and so on, is written as comments. `old` is the header of the
-    log that was read, if any. The time zone is `zone`, else the TimeZoneString of `old`, else UTC.
+    `first_pass` has seen all jobs; `numbering` holds the numbers of users, queues and so on, which are
+    written as comments. `old` is the header of the log that was read, if any. The time zone is `zone`, else
+    the TimeZoneString of `old`, else UTC.
     """
     is_model = start_secs == 0 and first_pass.jobs > 0 and not first_pass.is_measured  # times are of no clock
     tells_time = not is_model if old is None else old.readable(Header.start_secs) is not None

@@ -119,7 +119,10 @@ class Header:
         return any(_CPU_TIME.search(each.value) for each in self.comments if each.label in {"", "Note"})
 
     def start_secs(self) -> int | None:
-        """Return UnixStartTime, the log's time zero in epoch seconds, or None. Raises ParseError."""
+        """Return the log's time zero in epoch seconds, from UnixStartTime; None without this comment.
+
+        Raises ParseError if the comment is not a number.
+        """
         comment = self.value("UnixStartTime")
         if comment is None:
             return None
@@ -128,7 +131,10 @@ class Header:
         return int(comment.value)
 
     def zone(self) -> tzinfo | None:
-        """Return the time zone from TimeZoneString, else from TimeZone, else None. Raises ParseError."""
+        """Return the log's time zone from the comment TimeZoneString, else from the deprecated TimeZone.
+
+        Returns None without these comments. Raises ParseError for an unknown zone.
+        """
         comment = self.value("TimeZoneString")
         if comment is not None:
             try:
@@ -146,8 +152,8 @@ class Header:
     def wall_clock(self, secs: float) -> datetime | None:
         """Convert a time of the log (seconds since its time zero) to local date and time.
 
-        None if the header has no start or no time zone. Source: "Usage of the TimeZone and TimeZoneString
-        fields".
+        Returns None if the header has no start or no time zone. Source: "Usage of the TimeZone and
+        TimeZoneString fields": localtime of UnixStartTime + time.
         """
         start_secs, zone = self.start_secs(), self.zone()
         if start_secs is None or zone is None:
@@ -155,7 +161,11 @@ class Header:
         return datetime.fromtimestamp(start_secs + secs, zone)
 
     def numbered(self, label: str) -> dict[int, str]:
-        """Return the names, by number, in comments "Queue" or "Partition" (`label`). Raises ParseError."""
+        """Return the names, by number, that the header gives to queues or partitions.
+
+        `label` is the label of the comments that do so, Queue or Partition. Raises ParseError for a comment
+        that does not begin with a number.
+        """
         found: dict[int, str] = {}
         for comment in self.values(label):
             match = _NUMBERED.match(comment.value)
@@ -171,10 +181,11 @@ class Header:
 
 
 def parse_comment(line: str, header: Header, number: int = 0) -> None:
-    """Add one comment line, which begins with ``;``, to a header; `number` is its line number.
+    """Add one comment line, which begins with ``;``, to a header; `number` is the line's number in the log.
 
-    A comment has a label, such as ``; MaxNodes: 184 ( 6, 171, 7)``. An indented line without a known label
-    continues the comment before. Any other line without a label is free text.
+    A comment has a label, such as ``; MaxNodes: 184 ( 6, 171, 7)``; the label may be indented. A line that is
+    indented by more than one blank and has no known label continues the comment before it. Any other line
+    without a label is kept as free text.
     """
     body = line.strip()
     match = _LABEL.match(body)
@@ -230,7 +241,10 @@ def format_date(moment: datetime) -> str:
 
 
 class HeaderTime(NamedTuple):
-    """A date and time of day in a header, with the (ambiguous) abbreviation of its time zone."""
+    """A date and time of day in a header, with the abbreviation of its time zone.
+
+    Abbreviations of time zones are ambiguous, except UTC.
+    """
 
     clock: datetime
     zone: str

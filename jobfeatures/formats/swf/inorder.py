@@ -37,7 +37,10 @@ def in_order(batches: Iterable[JobBatch], sort: Sorter) -> Parts:
 
 
 def without(positions: Collection[int], parts: Parts) -> Parts:
-    """Return a function that yields what `parts` yields, without the jobs at `positions` (from 1)."""
+    """Return a function that yields what `parts` yields, without the jobs at the given positions.
+
+    `parts` comes from `in_order`. Positions are counted from 1, over all jobs.
+    """
 
     def left() -> Iterator[SwfRow]:
         position = 0

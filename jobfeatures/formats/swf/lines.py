@@ -33,9 +33,10 @@ _IDS = frozenset({"user", "group", "executable", "queue", "partition", "precedin
 class SwfReader:
     """Reads one log in SWF. Iterate over the reader, only once, to get the jobs.
 
-    `header` holds the comments read so far, from the beginning those at the top. If `strict`, ParseError is
-    raised at the first fault. Otherwise faults are repaired and counted by kind in `repaired`, or their lines
-    are skipped: `skipped` counts them, `rejected` holds the first `KEPT`.
+    `header` holds the comments at the top of the log from the beginning, others once they have been read. A
+    strict reader raises ParseError at the first fault. A tolerant reader repairs what it can, and counts the
+    repairs by kind in `repaired`. It skips other faulty lines, counts them in `skipped`, and stores the first
+    `KEPT` of them in `rejected`.
     """
 
     KEPT = 1000
@@ -142,8 +143,9 @@ class SwfReader:
 def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, list[str]]:
     """Parse one line into a job; also return texts that describe the repairs that were needed.
 
-    A line has 18 numbers. Raises ParseError if one of the first five or the status is missing or no number;
-    others may be unknown. Source: The Standard Workload Format, "The Data Fields".
+    Source: The Standard Workload Format, "The Data Fields": 18 numbers, such as ``15 599850 192180 3477 4 -1
+    -1 4 53940 -1 1 12 12 -1 -1 -1 -1 -1``. Raises ParseError if one of the first five fields or the status is
+    missing or not a number. Any other field may be unknown.
     """
     words = text.split(None, COLUMNS)
     if len(text) > MAX_LINE_CHARACTERS:
@@ -182,7 +184,10 @@ def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, li
 
 
 def parse_number(word: str) -> Number | None:
-    """Parse a finite number of digits 0 to 9; return None for any other text."""
+    """Parse a number; return None for any other text.
+
+    Infinities, underscores, and digits other than 0 to 9 are not accepted.
+    """
     if not word.isascii() or "_" in word or len(word) > MAX_DIGITS:
         return None
     try:

@@ -1,7 +1,9 @@
 """Reads logs in SWF as `JobRecord`s, which all log formats share. Pure.
 
-SWF has numbers for users, groups, programs, queues and partitions. Their names are in comments of the header,
-such as ``Note: user 3 is alice``. Memory and CPU time per processor become those of the whole job.
+SWF has numbers for users, groups, programs, queues and partitions. Their names are kept in the header: those
+of queues and partitions in comments of their own, the others as notes such as ``Note: user 3 is alice``,
+which are understood when a log is read. In SWF, memory and CPU time are per processor; in a record they are
+of the whole job.
 """
 
 from __future__ import annotations
@@ -52,9 +54,10 @@ def read_records(
 ) -> Iterator[JobRecord | Rejected | Passage]:
     """Yield the jobs of a log; lines that cannot be read are yielded as Rejected.
 
-    Times are epoch seconds, or seconds since the log's time zero without a UnixStartTime. If `strict`,
-    ParseError is raised at the first fault. With `keep_text`, records hold their source text, and other text
-    is yielded as Passage. `notes` counts repairs and unused values; `meaning` says how to interpret fields.
+    Times are epoch seconds, or seconds since the log's time zero if the header has no UnixStartTime. A
+    UnixStartTime or Preemption comment that cannot be read is rejected, and taken as absent. If `strict`,
+    ParseError is raised instead. With `keep_text`, records hold their source text, and other text is yielded
+    as Passage. `notes` counts repairs and values that are not used; `meaning` says how to interpret fields.
     """
     reader = SwfReader(lines, source=source, strict=strict, keep_text=keep_text)
     names = Names(reader.header)
@@ -119,7 +122,10 @@ def _count_not_taken(job: SwfJob, notes: Notes, meaning: Meaning) -> None:
 
 
 class Names:
-    """The names that a header gives to users, groups, programs, queues, partitions: by kind, then number."""
+    """The names that a header gives to users, groups, programs, queues and partitions.
+
+    `known` maps the kind, then the number, to the name.
+    """
 
     def __init__(self, header: Header) -> None:
         self.known = {kind: _by_number(header, label) if label else {} for kind, label in KINDS.items()}

@@ -56,15 +56,16 @@ def write_records(
     sort: Sorter = sort_in_memory,
     zone: tzinfo | None = None,
 ) -> Iterator[str]:
-    """Yield the lines of a log, without newlines.
+    """Yield the lines of a log, without newlines. Times in a new header are in `zone`, else in the log's own.
 
-    Records read from SWF with their source text keep header, order, numbers, times, and each unchanged line.
-    `renumber` numbers their users, groups, programs, queues, partitions and jobs anew; `rebase` makes times
-    begin at the first submission.
+    Records that were read from SWF with their source text are written as they were: comments, order, numbers
+    and times are kept, and so is each line whose record is unchanged. `renumber` assigns new numbers to the
+    users, groups, programs, queues, partitions and jobs of such a log, in their order. `rebase` makes its
+    times begin at the first submission.
 
-    Other records are sorted by submit time (`sort`), and get a header, with times in `zone`. Job ids are kept
-    if all are different whole numbers from 1; else jobs are numbered. Steps are left out, and jobs without a
-    submit time unless they follow another. `lost` is called with what is lost.
+    Other records are sorted by submit time, and get a header. Job ids are kept if all are different whole
+    numbers from 1; else jobs are numbered in their order, and the ids are lost. Steps are left out. So are
+    records without a submit time, unless they follow another job, as in logs made by workload models.
     """
     rest = iter(records)
     first = next(rest, None)

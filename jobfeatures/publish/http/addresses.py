@@ -34,9 +34,10 @@ FEATURES = frozenset(key.name for key in KEYS)  # of either specification, and e
 
 
 class Target(NamedTuple):
-    """What a path names: a key in a directory, or, without `key`, the directory itself.
+    """What a path names: a key in a directory, or the directory itself if `key` is empty.
 
-    `area` is the machine's, a job's features or its status; `token` the job's ("": the machine's).
+    `area` says which directory: the machine's, a job's features or its status. `token` is the job's, empty
+    for the machine's.
     """
 
     area: str

@@ -1,8 +1,12 @@
 """Limits HTTP connections in number, duration and request size, so that no client can starve the others.
 
-A connection counts from its acceptance: TLS handshakes are done here, a few at a time. Received data goes to
-the web server's protocol object. The server's error pages for malformed requests are replaced by empty
-answers.
+A connection counts from the moment it is accepted: the TLS handshake is done here, not by the event loop,
+which would not report one that never completes. When thousands of clients connect at once, few handshakes run
+at a time: in parallel, each would take as long as all of them.
+
+Received data goes to a protocol object of the web server, made for the first request that needs it. What the
+server sends passes through here: its error pages for malformed requests, which quote the client and tell the
+server's version, are replaced by empty answers. This module does not import the web server.
 """
 
 from __future__ import annotations

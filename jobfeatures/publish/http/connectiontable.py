@@ -41,10 +41,11 @@ ENDINGS = (CROWD, RATE, IDLE, SLOW_HEAD, SLOW_READER, HANDSHAKE, NOT_ADMITTED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """The limits of a listener's connections: how many, how long they may be idle, the size of heads.
+    """The limits of a listener's connections.
 
-    `connections` is lowered where the limit on open files is low. `client_rate` is new connections per second
-    from one address (0: unlimited).
+    `connections` is how many may be open; it is lowered where the limit on open files is low: see
+    `filelimit.allowed_connections`. A connection may be idle for `idle_secs`, and the head of a request have
+    `header_bytes`. `client_rate` is new connections per second from one address, 0: unlimited.
     """
 
     connections: int
@@ -54,10 +55,10 @@ class ConnectionLimits:
 
 
 class OpenConnection(Protocol):
-    """An open connection as `ConnectionTable` needs it; times are those of the event loop.
+    """An open connection as `ConnectionTable` needs it. Times are those of the event loop.
 
-    `answered_at` is its last answer, or its begin; `head_since` the first byte of an incomplete request
-    (None: none).
+    `answered_at` is when it was answered last, or when it began. `head_since` is when the first byte of a
+    request came whose head is incomplete (None: there is no such request).
     """
 
     answered_at: float  # loop time of its last answer, at first that of its start
@@ -92,9 +93,10 @@ class ConnectionTable:
         return len(self._open)
 
     def count_in(self, one: OpenConnection, transport: asyncio.Transport) -> None:
-        """Register a new connection; close it if its client opens too many per second.
+        """Register a new connection.
 
-        If too many are open, the one idle for longest is closed.
+        It is closed if its client opens connections too often. If too many are open, the one idle for longest
+        is closed.
         """
         self._open[one] = transport
         self._is_any.set()

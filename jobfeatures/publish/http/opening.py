@@ -29,7 +29,8 @@ HINTS = {
 async def accepting(connections: Connections, where: Where, *, key: str) -> AsyncIterator[str]:
     """Accept connections during the `with` block; yield the first address that is listened on.
 
-    `where` is an address, or sockets that listen already. Raises ConfigurationError about the setting `key`.
+    `where` is an address, or sockets that listen already; `key` is the setting that errors name. Raises
+    ConfigurationError if the address cannot be bound.
     """
     listeners: list[asyncio.Server] = []
     watching = asyncio.create_task(connections.table.watch())

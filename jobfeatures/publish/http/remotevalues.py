@@ -1,8 +1,10 @@
 """Reads published values for clients over HTTP, and tells whether a client's copy is out of date.
 
-A job's directory may be its user's. So links and mount points are refused, and a value is a small regular
-file of ours or the directory's owner, without hard links. Source of conditional requests: RFC 9110, 8.8 and
-13.
+A job's directory may belong to its user, as the draft of 2014 asks. Therefore no link is followed, no mount
+point is entered, and a value has to be a small regular file without further hard links, owned by us or the
+directory's owner.
+
+Source of conditional requests: RFC 9110, 8.8 and 13.
 """
 
 from __future__ import annotations

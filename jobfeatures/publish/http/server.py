@@ -1,7 +1,10 @@
 """Serves the features over HTTP(S), and the job status, to clients that know a job's token.
 
-Requests are answered from the published directories. What does not exist gets 404 and an empty body, as
-simple clients would take any text for a value. Sources: HSF-TN-2016-02, "Directories"; RFC 9110, RFC 9111.
+Each request is answered from the published directories, so that values are available as soon as a prolog has
+written them and gone once an epilog has run. What does not exist is answered with 404 and an empty body:
+simple clients would take the text of an error page for a value.
+
+Sources: HSF-TN-2016-02, "Directories"; RFC 9110 (methods, conditional requests), RFC 9111 (caching).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Tells the daemon that a program waits for its job's end, if the program reads the features over HTTP.
 
-The sign is a shared lock on the job's directory; see `jobfeatures.batch.waiting`.
+The sign is a shared lock on the job's directory, which `jobfeatures run` itself holds where it reads files.
+For its meaning see `jobfeatures.batch.waiting`.
 """
 
 from __future__ import annotations

@@ -114,7 +114,8 @@ def make_server(
 async def read_body(request: web.BaseRequest, *, most_bytes: int, within_secs: float) -> bytes:
     """Return a request's body, at most `most_bytes` long and received within `within_secs`.
 
-    Raises Refused otherwise. A client that asks first, as curl does, gets 100 Continue.
+    Raises Refused if it is too large, too slow or incomplete. A client that asks before it sends the body, as
+    curl does with a large one, gets 100 Continue.
     """
     too_large = Refused(413, f"a body has at most {most_bytes} bytes")
     if (request.content_length or 0) > most_bytes:
@@ -142,8 +143,8 @@ async def listening(
 ) -> AsyncIterator[str]:
     """Answer requests with `listener` during the `with` block; yield the address that is listened on.
 
-    `where` is an address, or sockets that listen already. `table` counts the connections. Raises
-    ConfigurationError if the address cannot be bound.
+    `where` is an address, or sockets that listen already; `tls` None: no TLS. `table` counts the connections,
+    if the caller wants to know them. Raises ConfigurationError if the address cannot be bound.
     """
     table = table or ConnectionTable(listener.limits)
     server = make_server(listener.handle, listener.limits, table)

@@ -1,7 +1,9 @@
 """Adds up, for each job, what the kernel has summed by control group. No I/O, but the module keeps state.
 
-A job gets the sums of its own group and all groups below it, even of a step that began and ended between two
-samples. The kernel's record of a removed group is read once more at the next sample; then it may be deleted.
+The kernel has a record for each control group, which names the groups above it. A job gets the sums of its
+own group and all groups below it, even of a step that began and ended between two samples. The record of a
+removed group is read once more at the next sample, as the kernel charges some usage late. Then its figures
+are kept for the job, and the record may be deleted.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class TaskUsage(NamedTuple):
     """Resource usage of tasks, with the fields in the order of the kernel's records.
 
     `cpu` and `waiting` (for a CPU) are in nanoseconds. `read_bytes` and `written_bytes` are those of system
-    calls, `data_…` bytes those of storage. `tasks` includes ended ones. Received and sent are by IP.
+    calls, `data_…` bytes those of storage. `tasks` counts all tasks, ended ones included. The last four
+    fields are traffic by IP.
     """
 
     cpu: int
@@ -55,7 +58,8 @@ class TaskUsage(NamedTuple):
 class Sums(NamedTuple):
     """What one job's tasks have used (`figures`), and how many processes and threads it has now.
 
-    `running` and `blocked` count threads. `user` is the tasks' uid (None: all are root's).
+    `running` and `blocked` count threads in these states. `user` is the uid of the tasks; None if all are
+    root's.
     """
 
     figures: TaskUsage

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 class Choice:
     """How processes are measured: by the sums of `kernel` (eBPF), or by /proc if that is None.
 
-    `reason`: why not by the kernel. `descriptors` are the open BPF links and maps by name. `no_network`: why
-    packets are not counted ("": they are, None: not requested).
+    `reason` says why the kernel does not sum; "" if it does. `descriptors` are the open BPF links and maps by
+    name, and `no_network` says why packets are not counted: "" if they are, None if that was not requested.
     """
 
     kernel: KernelSums | None = None
@@ -50,9 +50,10 @@ PROCFS_ALONE = Choice()
 def begin_choice(
     config: ReaderSettings, paths: PathsSettings, kept: Mapping[str, int], *, counts_work: bool
 ) -> Callable[[], Choice]:
-    """Begin to load the eBPF programs in a thread; return a function that waits for it.
+    """Begin to load the eBPF programs in a thread, to save time at the start.
 
-    That function returns the result of `choose_reader`, which explains the arguments.
+    Return a function that waits for this thread and then returns the result of `choose_reader`, which also
+    explains the arguments.
     """
     found: list[Choice] = []
     thread = threading.Thread(target=lambda: found.append(try_reader(config, paths, kept)), name="loading")
@@ -75,9 +76,10 @@ def choose_reader(
 ) -> Choice:
     """Choose how processes are measured, and drop the capabilities that only loading eBPF programs needed.
 
-    Call it before other threads exist. `kept` are descriptors by name, inherited from an earlier process,
-    whose counts continue. `found` has the result of `try_reader`. `counts_work` keeps the capability to open
-    performance counters. Raises ConfigurationError if settings demand `BPF` and it is not available.
+    It has to be called before other threads exist, as these would keep the capabilities. `kept` are
+    descriptors by name (see `Choice.descriptors`) inherited from an earlier process, whose counts continue.
+    `found` has the result of `try_reader`, if that was called already. `counts_work` keeps the capability to
+    open performance counters. Raises ConfigurationError if settings demand `BPF` and it is not available.
     """
     choice = next(iter(found), None) or try_reader(config, paths, kept)
     if config.network:

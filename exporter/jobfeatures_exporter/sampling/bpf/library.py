@@ -119,10 +119,11 @@ def load_object(
 ) -> dict[str, int]:
     """Load the BPF object file at `path` and attach its programs; return open descriptors by name.
 
-    The result has a link for each attached program, the `maps`, and the programs in `hooks` as
-    ``NAME-program``. A program runs as long as its link is open. `constants` is the object's read-only data.
-    `maps` has each map's maximum number of entries (0: as in the file). Programs in `packets` are attached to
-    the control group `group`. Raises OSError; then nothing stays attached.
+    The result has a link for each attached program, the `maps`, and as ``NAME-program`` the programs in
+    `hooks`. A program runs as long as its link is open. `constants` is the content of the object's read-only
+    data. `maps` has the maximum number of entries of each map, 0: as in the file. The programs in `packets`
+    are attached to the control group at `group`, or not loaded if it is None. If anything fails, OSError is
+    raised and nothing stays attached.
     """
     stem = os.path.basename(path).partition(".")[0]
     links: list[int] = []

@@ -205,8 +205,9 @@ class KernelSums:
 def find_lists(directory: JobDirectory, freezer: str) -> list[str]:
     """Return directories whose ``cgroup.procs`` files together list all processes of a job.
 
-    One is a directory of the job. Unless `freezer` is "", another is the same path below `freezer`, the root
-    of v1's freezer hierarchy.
+    One is any of the job's directories. Unless `freezer` is "", another is the directory at the same path
+    below `freezer`, the root of v1's freezer hierarchy: some of a job's processes may be in no other group of
+    the job.
     """
     any_of_them = next(iter(directory.groups.values()))
     beside = f"{freezer}{directory.path}"

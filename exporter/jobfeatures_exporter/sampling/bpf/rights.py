@@ -16,8 +16,10 @@ _PR_CAPBSET_DROP = 24
 def give_up_rights(use: Callable[[], object], also: Collection[int] = (), keep: Collection[int] = ()) -> None:
     """Drop CAP_BPF, CAP_PERFMON and the capabilities in `also`, except those in `keep`.
 
-    This holds for the calling thread, and threads and programs that it starts later. `use` then checks that
-    reading still works; if not, CAP_BPF is kept (kernels before 5.19). Raises OSError.
+    They are dropped in the calling thread, and for all threads and programs that it starts later. `use` is
+    then called to check that reading still works. If it fails, CAP_BPF is kept: kernels before 5.19 may
+    require it for reading too (kernel.unprivileged_bpf_disabled). Raises OSError if the capabilities cannot
+    be changed.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     effective, permitted, inheritable = _get(libc)

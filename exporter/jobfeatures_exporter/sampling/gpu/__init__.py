@@ -1,7 +1,7 @@
 """Reads GPUs. There is one module for each driver, with an entry in `DRIVERS`.
 
-Each has `make_driver(paths, clock, unreadable, detail=…) -> Driver`, and is imported only on nodes that use
-the driver, in the thread that reads it.
+Each module has `make_driver(paths, clock, unreadable, detail=…) -> Driver`, which may load libraries. It is
+imported only on nodes that use the driver, in the thread that reads it.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ class Driver(Protocol):
     def read(self) -> Iterator[GpuSample]:
         """Yield the state of each card and each MIG instance as soon as it is read.
 
-        `energy_joules` is the driver's own counter or None, `busy_secs` None: `CardMeter` computes both.
-        Values that cannot be read are None. Raises DriverError if the driver cannot be used now.
+        In a sample, `energy_joules` is the driver's own counter or None and `busy_secs` is None, since
+        `CardMeter` computes both counters. Values that cannot be read are None; impossible values are removed
+        later, by `bounds`. Raises DriverError if the driver cannot be used now.
         """
 
     def close(self) -> None:

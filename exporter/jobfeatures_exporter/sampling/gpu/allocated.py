@@ -58,11 +58,14 @@ def resolve_card(
 ) -> str | None:
     """Return the UUID of the card that `name` means; None if no card or more than one fits.
 
-    A name is a UUID, a unique prefix of one, or a number. For NVIDIA's cards this is that of the device file
-    (``/dev/nvidia3``), or with ``by_minor=False`` NVML's index. For others it is the position by bus address;
-    with `by_device`, or from 128 on, the number in ``/dev/dri/card1`` or ``/dev/dri/renderD128``. With MIG
-    instances, a number has to mean the same card whether or not instances count; with partitions, a position
-    means none. ``1:3/0`` is GPU instance 3 on card 1.
+    A name is a UUID, a prefix of a UUID that is unique on the node, or a number. For NVIDIA's cards, a batch
+    system's number is that of the device file (``/dev/nvidia3``, as in gres.conf), but with
+    ``by_minor=False`` it is NVML's index. For other cards it is the position in the order of bus addresses;
+    with `by_device`, or from 128 on, it is the number in ``/dev/dri/card1`` or ``/dev/dri/renderD128``.
+
+    On a node with MIG instances, the batch system may count only cards, or instances too: a number has to
+    mean the same card either way, else the result is None. On a node with partitions, a position means no
+    card. ``1:3/0`` is GPU instance 3 on card 1, if it is not divided into several compute instances.
     """
     if name.startswith(UUID_FORMS):
         found = [card.uuid for card in cards if card.uuid.startswith(name)]
@@ -123,8 +126,9 @@ def compute_allocations(
 ) -> dict[JobKey, frozenset[str]]:
     """Return the UUIDs of the cards that are allocated to each job.
 
-    A job of which only the number of GPUs is known has all cards if that is their number (instances and
-    partitions count), else none. `gpustat` has job ids by card name, see `read_gpustat`.
+    If only the number of a job's GPUs is known, it has all cards if that is the number of cards on the node
+    (MIG instances and partitions count one each), else none. `gpustat` has job ids by card name, see
+    `read_gpustat`; ids of unknown jobs are ignored.
     """
     found: dict[JobKey, set[str]] = {}
     every = _undivided(cards)

@@ -1,6 +1,7 @@
 """Removes figures that no card can have, as drivers may return garbage as success (4294967295 %). No I/O.
 
-Such a figure becomes None and is counted by name. The bound of power follows from the card's power limit.
+A figure beyond its bound becomes unknown (None) and is counted by name. The bound of a card's power follows
+from the card's own power limit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Finds the processes that use cards through the kernel's DRM, and reads their use from fdinfo.
 
-A process's descriptors are all scanned at first sight, then every `RESCAN_SECS`; in between, only those of
-cards are read. Links are never followed.
+The descriptors of a process are all scanned when it is first seen, and then only every `RESCAN_SECS`, as that
+is expensive. In between, only descriptors known to be of a card are read. Links are judged by their text and
+never followed; a descriptor counts only if the kernel's fdinfo says that it is of a DRM client.
 """
 
 from __future__ import annotations

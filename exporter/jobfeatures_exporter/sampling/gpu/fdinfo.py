@@ -1,6 +1,7 @@
 """Parses a process's use of a GPU in /proc/PID/fdinfo, and computes utilisation from two readings. No I/O.
 
-Source: Documentation/gpu/drm-usage-stats.rst of the kernel, for amdgpu, i915, xe and others.
+See Documentation/gpu/drm-usage-stats.rst of the kernel. All kernel drivers (amdgpu, i915, xe, …) use this
+format.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ _MEMORY_KEYS = ("drm-resident-", "drm-memory-", "drm-total-")  # the first that 
 class DrmClient:
     """One DRM client, that is one open(2) of a GPU's device file; its counters start when it is opened.
 
-    `address` is the bus address, `client_id` unique on this device. By kind of engine, `engine_nsecs` has the
-    busy nanoseconds, `cycles` the busy and total cycles, `capacity` the number of engines if several.
-    `memory_bytes` is in the card's own memory.
+    `address` is the device's bus address, `client_id` unique on this device. `engine_nsecs` has the busy
+    nanoseconds by kind of engine, `cycles` the busy and total cycles, and `capacity` the number of engines of
+    a kind if there are several. `memory_bytes` is in the card's own memory; None: not reported.
     """
 
     address: str = ""  # of the device on its bus (drm-pdev)

@@ -29,9 +29,10 @@ def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: b
 
 
 class IntelDriver:
-    """Reads all cards of the kernel drivers i915 and xe, identified by their PCI address.
+    """Reads all cards of the kernel drivers i915 and xe.
 
-    Utilisation is the sum over processes; None unless all could be scanned.
+    The kernel does not report how busy a card is. The sum over its processes is reported instead, or None
+    unless all processes could be scanned. Cards have no UUID, and are identified by their PCI address.
     """
 
     def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable) -> None:

@@ -1,7 +1,8 @@
 """Tells dcgm-exporter, by files in its `--hpc-job-mapping-dir`, which jobs use each GPU.
 
-A file is named after NVML's index of a card, or index and GPU instance (``0.2``), and has a job id per line.
-Source: its README, "How to include HPC jobs in metric labels".
+A file is named after NVML's index of a card, or the index and GPU instance of a MIG instance (``0.2``), and
+has one job id per line; a GPU without jobs has no file. Releases of dcgm-exporter without support for MIG
+instances ignore the latter files. Source: its README, "How to include HPC jobs in metric labels".
 """
 
 from __future__ import annotations

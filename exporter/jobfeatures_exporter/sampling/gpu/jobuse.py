@@ -22,9 +22,11 @@ def compute_shares(
 ) -> dict[WorkKey | None, float]:
     """Divide the use of one card among jobs, units and process groups; return the share of each (0 to 1).
 
-    Shares are proportional to processes' utilisation if reported, else equal. Without processes, the only job
-    that has the card allocated gets all; else the result is empty. `key_of` returns what a pid belongs to;
-    None, for an unknown process, gets a share too.
+    Shares are proportional to the utilisation of processes if the driver reports any. Otherwise all with
+    processes on the card get equal shares. If there are no processes, the job that has the card allocated
+    gets all; if there is no such job or several, the result is empty.
+
+    `key_of` returns the job, unit or process group of a pid; None, for an unknown process, gets a share too.
     """
     weights: dict[WorkKey | None, float] = {}
     for process in processes:
@@ -89,8 +91,10 @@ class GpuBook:
         """Add cards' new `readings`, oldest first; return what each job has used of each card.
 
         `latest` has each card's current reading, `allocations` the UUIDs of each job's cards. `runs` has a
-        number for each execution of a job: counters restart at 0 when it changes. The second item of the
-        result is how many unknown processes each card has.
+        number for each key that differs for each execution of a requeued job: counters restart at 0 when it
+        changes. They are kept for the keys in `allocations` and `runs`. A process that has ended since it was
+        seen on a card still belongs to its job. The second item of the result is how many processes on each
+        card belong to nothing known.
         """
         self._begin(runs)
         whose = self._remembering(key_of, [*readings, *latest])

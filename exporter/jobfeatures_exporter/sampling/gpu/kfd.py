@@ -1,7 +1,8 @@
 """Finds and parses the files of AMD's compute driver (KFD) below /sys/class/kfd/kfd.
 
-A KFD node is a CPU, a card, or a partition of a card (MI300: DPX, TPX, QPX, CPX). Sources:
-Documentation/ABI/testing/sysfs-class-kfd, kfd_topology.c, kfd_process.c of the kernel.
+KFD calls each device a node: a CPU, a card, or each partition of a divided card (MI300: DPX, TPX, QPX, CPX).
+
+See the kernel's Documentation/ABI/testing/sysfs-class-kfd and the driver's own kfd_topology.c, kfd_process.c.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from jobfeatures_exporter.sampling.host.sysfs import Sysfs
 class KfdNode:
     """One card, or one partition of a card, as KFD describes it.
 
-    `address` is the card's PCI address, `architecture` like ``gfx90a``, `render_minor` the N of renderDN.
+    `address` is the card's PCI address, `architecture` like ``gfx90a``, `render_minor` the N of
+    /dev/dri/renderDN.
     """
 
     gpu_id: int
@@ -41,8 +43,9 @@ def parse_properties(text: str) -> dict[str, int]:
 def node_of(gpu_id: int, properties: dict[str, int]) -> KfdNode | None:
     """Return the card or partition with these properties; None if the KFD node is a CPU.
 
-    ``location_id`` encodes PCI bus, device and function; a partition's number is in the function, or in its
-    bits 28 to 31. ``domain`` is the PCI domain; ``gfx_target_version`` 90010 is gfx90a.
+    ``location_id`` is the PCI bus, device and function in PCI's encoding, ``domain`` the PCI domain;
+    ``gfx_target_version`` 90010 means gfx90a. The number of a partition is in the function, or in bits 28 to
+    31 with older kernels.
     """
     location = properties.get("location_id")
     if not gpu_id or location is None:

@@ -13,10 +13,13 @@ from jobfeatures_exporter.sampling.gpu.bounds import COUNTER_SECS, Count, bounde
 class CardMeter:
     """Turns what a driver reports about one card into counters, which start at 0 at the first reading.
 
-    Busy seconds are utilisation × time; the seconds of each throttle reason are counted likewise. Joules are
-    the increase of the driver's counter, else power × time. Nothing is counted for a gap of more than
-    `max_gap_secs` (three intervals). An increase that no card can have is refused; `count` is called with its
-    name.
+    Busy seconds are utilisation times the seconds since the previous reading; the seconds for which each
+    reason has throttled the clock are counted likewise. Joules are the increase of the driver's counter if
+    the first reading had one, else power times seconds. Nothing is counted for a gap longer than three
+    intervals, as what happened then is unknown. An increase in joules that no card can draw is refused, and
+    not added.
+
+    `max_gap_secs` is the longest gap, and `count` is called with the name of each refused figure.
     """
 
     def __init__(self, max_gap_secs: float, count: Count = lambda name: None) -> None:

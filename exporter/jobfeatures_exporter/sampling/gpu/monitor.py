@@ -102,7 +102,8 @@ class DriverReader(SteadyReader):
 class GpuMonitor:
     """Reads all GPU drivers of this node, and attributes the use of their cards to jobs.
 
-    `names` has names of drivers, ``auto`` (all whose kernel module is loaded) or ``none``.
+    `names` has names of drivers, ``auto`` (all whose kernel module is loaded) or ``none``. Modules and
+    threads of other drivers are neither imported nor started.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Reads NVIDIA's cards through NVML, the library that comes with their driver, by nvidia-ml-py.
 
-A call that fails, on an old driver or card, leaves only its own field None. Source: NVIDIA's "NVML API
-Reference Guide".
+Any call may fail on its own, as old drivers lack functions and old cards lack sensors. Then only the field it
+was for is None. See NVIDIA's "NVML API Reference Guide", whose function names are used here.
 """
 
 from __future__ import annotations

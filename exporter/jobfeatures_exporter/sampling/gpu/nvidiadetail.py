@@ -1,7 +1,8 @@
 """Reads optional details of NVIDIA's cards: profiling metrics, memory errors, XID events, clock reasons.
 
-Profiling metrics (GPM, Hopper and later) are counted between two samples. On a MIG instance, they need a GPU
-instance with a single compute instance.
+Profiling metrics (GPM, Hopper and later) are what a card counted between two samples of NVML; the earlier one
+is kept. On a MIG instance, they are reported only if its GPU instance has no other compute instance, because
+they cover the whole GPU instance.
 """
 
 from __future__ import annotations

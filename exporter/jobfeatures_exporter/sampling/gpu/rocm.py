@@ -1,6 +1,9 @@
-"""Reads AMD's cards through ROCm SMI (librocm_smi64.so), by pyrsmi below version 1, if installed.
+"""Reads AMD's cards through ROCm SMI, by pyrsmi, where this is installed.
 
-Later versions call another library with wrong prototypes; then the kernel's files are read instead.
+pyrsmi below version 1 uses librocm_smi64.so. Later versions are not used, and the kernel's files are read
+instead. Those versions use libamd_smi.so with prototypes that differ from amdsmi.h, so that the library would
+read arguments that were not passed. They also import the package amdsmi, which prints and raises at import on
+a machine without such hardware.
 """
 
 from __future__ import annotations

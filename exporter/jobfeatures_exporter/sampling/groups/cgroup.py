@@ -1,7 +1,8 @@
 """Reads what the kernel counts for the control groups of jobs.
 
-A job's group includes its steps, except for memory events on v1 (see `memorytree`). Files that a kernel lacks
-are left out; failures are counted.
+All figures are those of the job's own group, which include those of its steps. Only memory events on v1 are
+read from all groups below too, see `memorytree`. Files that a kernel does not provide are left out; failures
+are counted.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ STILL_SAMPLES = 64  # every so many samples a job is read in full even if none o
 class JobCgroup:
     """Reads the control group of one job or step at each sample, from cgroup v1, v2 or both.
 
-    If `read` gets `NodeSigns`, only some files of v2 are read at each sample: see `turns`.
+    The modules `version1` and `version2` list the files. If `read` gets `NodeSigns`, it reads only some files
+    of v2 at each sample, see the module `turns`.
     """
 
     def __init__(
@@ -87,7 +89,8 @@ class JobCgroup:
     def read(self, signs: NodeSigns | None = None) -> GroupFigures:
         """Begin a new sample and return all figures.
 
-        With `signs`, files of v2 that cannot have changed or wait for their turn keep their last values.
+        With `signs`, files of v2 that cannot have changed or have to wait for their turn keep their last
+        values.
         """
         cpu, memory = self.read_use(signs)
         counters = {} if self._v2 is None else self._v2.read_counters()
@@ -109,8 +112,9 @@ class JobCgroup:
     def sample_if_unchanged(self, *, cpu: bool) -> bool:
         """Return whether charged memory, and with `cpu` also CPU time, is the same as at the last sample.
 
-        If so, a new sample has begun, and nothing else needs to be read. If not, call `read` or `read_use`.
-        At each `STILL_SAMPLES`th sample it returns False.
+        If so, this has begun a new sample, and nothing else of the group needs to be read in it. If not, the
+        caller has to call `read` or `read_use`. At each `STILL_SAMPLES`th sample it returns False, so that
+        all files are read then.
         """
         files, number, memory = self._files, self._files.number + 1, self._memory
         if not number % STILL_SAMPLES or memory is None or not memory.charged.is_known:
@@ -132,10 +136,10 @@ class JobCgroup:
         return True
 
     def peek(self) -> GroupFigures | None:
-        """Return what would be lost if the group were removed now: CPU time, peak memory, transfers.
+        """Return what would be lost if the group were removed before the next sample, which is not changed.
 
-        None if it has used no CPU time since the last sample, or does not count it. The sample is not
-        changed. Raises OSError, ParseError.
+        That is CPU time, peak memory and transfers; None if the group has used no CPU time since the last
+        sample, or does not count it. Raises OSError and ParseError if a file cannot be read.
         """
         counting = self._v2 if self._is_v2 else self._v1
         if counting is None or not counting.usage.is_known or counting.usage.is_same():

@@ -22,8 +22,9 @@ def find_first_processes(
 ) -> Iterable[int]:
     """Yield the pids of a job's first processes: those whose parent is not a process of the job itself.
 
-    Instead of the batch system's own process in the job, its children count. `members` are the job's
-    processes, `processes` all of the node by pid; `keys` has the key of each pid, `key` is this job's.
+    The batch system's own process in the job is not one of them, as it lives until the job's control groups
+    are removed, but its children are. `members` are the job's processes, `processes` all of the node by pid.
+    `keys` has the key of the job or other work of each process, by pid; `key` is this job's.
     """
     for process in members:
         if process.command in SUPERVISOR_COMMANDS:

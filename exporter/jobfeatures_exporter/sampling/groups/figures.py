@@ -14,9 +14,10 @@ _NO_MEMORY = MemoryBytes()
 
 
 class GroupFigures(NamedTuple):
-    """What was read from a job's control group; a field is None if the kernel lacks it, or unreadable.
+    """What was read from a job's control group; a field is None if not provided by the kernel, or unreadable.
 
-    `cpus` are the CPUs of its cpuset. `counters` has only what the kernel provides.
+    `cpus` has the numbers of the CPUs of its cpuset. `counters` has no key for a counter that the kernel does
+    not provide.
     """
 
     memory: MemoryBytes

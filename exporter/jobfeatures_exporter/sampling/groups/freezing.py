@@ -1,7 +1,8 @@
 """Finds out whether a job's processes are frozen, which is how some batch systems suspend a job.
 
-v1 shows it in ``freezer.state``, v2 in ``cgroup.events``, of the job's own group or its steps' (on v2
-``user`` in each). Source: cgroups(7).
+v1 shows it in ``freezer.state``, v2 in ``cgroup.events``, see cgroups(7). Either the job's own group is
+frozen, or the groups of its steps (on v2 ``user`` in each), while the batch system's own processes beside
+them run on. For a job that is not frozen, one small file is read at each sample.
 """
 
 from __future__ import annotations
@@ -89,9 +90,10 @@ class Freezing:
 
 
 def parse_freezer_state(text: str) -> FreezerState:
-    """Return a control group's state, from ``freezer.state`` (v1) or ``cgroup.events`` (v2).
+    """Return a control group's state, from the text of ``freezer.state`` (v1) or ``cgroup.events`` (v2).
 
-    v1: ``FROZEN`` or another word. v2: lines like ``populated 1`` and (Linux 5.2) ``frozen 1``.
+    On v1 the text is ``FROZEN`` or another word. On v2 it has lines like ``populated 1`` and (Linux 5.2)
+    ``frozen 1``.
     """
     lines = text.split("\n")
     if "populated 0" in lines:

@@ -23,7 +23,11 @@ MAX_GAP_SAMPLES = 64
 
 
 def read_processes(group: str) -> bytes:
-    """Return the pids of a control group, one a line; empty for a threaded group. Raises OSError."""
+    """Return the pids of the processes in a control group, one a line; empty for a threaded group.
+
+    The kernel lists the pids of a threaded group only in the group above it (cgroup-v2.rst, "Threads").
+    Raises OSError if unreadable.
+    """
     try:
         return read_file(f"{group}/cgroup.procs")
     except OSError as error:
@@ -61,7 +65,8 @@ class GroupFile(KeptFile, Generic[Parsed]):
     def value_or_absent(self, *, every: int = 1) -> Parsed | Absence | None:
         """Return the file's parsed value: `ABSENT` if there is no file, None if it cannot be read.
 
-        It is read once in `every` samples (0: once), and the last value is returned in between.
+        With `every` > 1 the file is read once in that many samples, and the last value is returned in
+        between. With `every` 0 it is read only once. A failure to read it is counted.
         """
         number = self._files.number
         if self._data is None:

@@ -1,7 +1,8 @@
 """Follows the tree of control groups: jobs' own groups, and all directories above, wherever a site puts them.
 
-The tree is listed once; then the kernel reports changes (inotify). Directories that cannot be watched are
-listed again at intervals.
+The tree is listed once. From then on, the kernel reports each directory that is created, removed or renamed
+(inotify). Directories that the kernel refuses to watch, or that exceed our limits, are listed again at
+intervals.
 """
 
 from __future__ import annotations
@@ -73,10 +74,14 @@ class GroupTree:
 
     One thread calls all methods; other threads may call `candidates`.
 
-    `shapes_at` returns, for a path from the hierarchy's root, the patterns of the paths below it at which
-    jobs' groups may be. Paths for which `skips` is true, and all paths below them, are not watched.
-    `notifier` watches directories; None: none is watched. Directories in containers (`is_in_container`)
-    change often and are not urgent: `slow` watches them, if it is given.
+    `shapes_at` returns, for a path from the hierarchy's root (whose path is ""), the patterns of the paths
+    below it at which jobs' groups may be. A path for which `skips` is true is neither listed nor watched, and
+    nothing below it is; nor is anything below a job's group. `notifier` watches directories; None: none is
+    watched.
+
+    Directories for which `is_in_container` is true, which are those in pods, are watched by `slow` if that is
+    given. Pods come and go often, and changes there are not urgent. Pods that may contain jobs are watched by
+    `notifier`.
     """
 
     def __init__(
@@ -112,8 +117,8 @@ class GroupTree:
     def walk(self, tops: Iterable[str], *, is_anew: bool = False) -> None:
         """List the directories that are not watched, from the hierarchies' roots `tops` down.
 
-        All are listed the first time, if `tops` have changed, or if `is_anew` (`shapes_at` has other
-        patterns).
+        All directories are listed the first time, if `tops` have changed, or with `is_anew`, which says that
+        `shapes_at` returns other patterns than before.
         """
         tops = tuple(dict.fromkeys(tops))
         self._most = min(MAX_WATCHES, read_watch_limit() // 2)

@@ -1,7 +1,8 @@
 """Notices at once that a job begins or ends, by the creation and removal of its control group.
 
-On v2 the kernel also reports that the last process has left a group. Then a last sample is taken, as figures
-vanish with the group.
+The kernel reports each directory that is created or removed in control group file systems. On v2 it also
+reports that the last process has left a group. Then a last sample is taken, as the group's figures vanish
+with its directory.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ FOLLOWED = ("cpuacct", FREEZER, UNIFIED)
 class JobArrivals:
     """Triggers a sample when a job's control group is created, loses a step, becomes empty or is removed.
 
+    It watches jobs' groups and the directories above, but nothing below, where users may create groups.
     `run`, in a thread, calls `on_due` when a sample is due, and `on_ending` with the directory of a job that
-    may be about to end. Without watches, directories are listed at intervals.
+    may be about to end. If the kernel grants no more watches, jobs are noticed by listing directories at
+    intervals.
     """
 
     def __init__(

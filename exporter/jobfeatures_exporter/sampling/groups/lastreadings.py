@@ -1,8 +1,9 @@
 """Reads the control groups of jobs a last time at their end, before the groups are removed.
 
-A thread waits for the end of each job's first processes by pidfd_open(2) (Linux 5.3), and then reads the
-job's groups, so that OOM kills and memory peaks are not lost. Groups created after the last sample are read
-by samples only.
+A batch system removes the groups of a task within milliseconds of its end, so OOM kills and the peak of
+memory would be lost. A thread therefore waits for the end of each job's first processes, by pidfd_open(2)
+(Linux 5.3), and then reads the job's groups. Groups created after the last sample are only read by regular
+samples.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class LastReadings:
             self._note(each)
 
     def take(self) -> dict[str, GroupFigures]:
-        """Return the readings since the last call, by `JobDirectory.unique_name`.
+        """Return the readings since the last call, by `JobDirectory.unique_name`, which names a group.
 
         If a reading is in progress, wait for it.
         """

@@ -1,6 +1,7 @@
 """Sums the counters of one job over control groups, devices and so on; sums never decrease in a run. No I/O.
 
-A run is one execution of a job on this node: a requeued job has several. See docs/evidence.md.
+A run is one execution of a job on this node: a requeued job has several. What belongs to a run, when it ends,
+and when a counter may restart is in docs/evidence.md.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ GroupCounters = Mapping[str, tuple[JobDirectory, Mapping[Counter, Rows], bool]]
 class CounterLedger:
     """Sums counters over several sources, such as groups or devices, each of which has a row of counters.
 
-    A lower counter was reset (by a new device, a write or an overflow): its new value is added to the earlier
-    one. A vanished source keeps its last values. Sums start at 0 in each run of a job, see `begin_run`. If
-    counters cannot be reset (`resets`), the greater value counts.
+    A counter that is lower than before was reset: its device is a new one, somebody wrote to it, or it
+    overflowed. Its new value is then added to the earlier one. A source that has vanished keeps its last
+    values. For each run, one execution of a job on this node, sums start at 0, see `begin_run`.
+
+    `resets` says whether a counter may be reset at all; if not, the greater value counts.
     """
 
     def __init__(self, width: int = 1, *, resets: bool = True) -> None:
@@ -55,8 +58,8 @@ class CounterLedger:
     ) -> tuple[Any, ...] | None:
         """Add each source's present row of counters (None: unreadable); return the sums of this run.
 
-        A lower counter of a source in `late` (read before the last update) is no reset. None if there was
-        never a source, or a row could not be read.
+        Rows of sources in `late` may have been read before the last update, so a lower counter is not a
+        reset. Returns None if there has never been a source, or if a row could not be read.
         """
         for source, row in readings.items():
             if row is None:

@@ -1,10 +1,11 @@
 """Counts OOM kills and limit hits of a job on cgroup v1, where they do not count in the groups above.
 
-A kill counts in the killed task's group, a failed charge in the group whose limit was hit. So a job's count
-is the sum over its group and all groups below. It lacks what a group counted between the last sample and its
-removal: see `unseenkills`.
+A kill counts in the group of the killed task, a failed charge in the group whose limit was hit. So the job's
+count is the sum over its group and all groups below. It is a lower bound, without what a group counted
+between the last sample and its removal. A count that may be wrong is not reported as 0, see `unseenkills`.
 
-While the node's count of kills is unchanged, no group is read.
+Kills are rare, and the node counts them too. While the node's count is unchanged, no group's count can have
+grown: none is read, and new groups are searched less often.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ class MemoryTree:
     def read(self, node_kills: int | None) -> dict[str, Rows]:
         """Return the counters ``oom_kills`` and ``limit_hits``, each by group.
 
-        One that the kernel lacks is left out; None: unreadable. `node_kills` is the node's count of OOM kills
-        from /proc/vmstat, read before this call.
+        A counter that the kernel does not have is left out; one that cannot be read is None. `node_kills` is
+        the node's count of OOM kills from /proc/vmstat (None: not reported). It has to be read before this
+        call.
         """
         quiet = node_kills is not None and node_kills == self._kills_read_at
         self.has_lost = False

@@ -14,9 +14,9 @@ _SIGNS = 2 + len(RESOURCES)
 class NodeSigns(NamedTuple):
     """Figures of the node that show whether files of control groups can have changed since they were read.
 
-    `kills` is the node's count of OOM kills since boot. `changes` counts the samples at which the figures of
-    swap, disks and each pressure were new (None: not reported). `counts` and `figures` serve to compare them
-    at the next sample.
+    `kills` is the node's count of OOM kills since boot (None: not reported). `changes` counts at how many
+    samples the figures of swap, disks and each pressure were new; None: not reported, so the files have to be
+    read. `counts` and `figures` are only for comparison with the next sample.
     """
 
     kills: int | None = None  # the node's OOM kills since boot; None: not reported

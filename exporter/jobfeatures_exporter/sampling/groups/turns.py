@@ -1,9 +1,10 @@
 """Chooses which files of a job's group on v2 a sample reads: those that may have changed, a few at a time.
 
-CPU time and memory are read at each sample. For each other file, a figure shows whether it can have changed:
-the job's CPU time for memory peak and events, the node's figures for swap, disks and pressures. Of these
-files, `PER_SAMPLE` are read, the longest unread first, and an OOM kill at once. Others keep their last
-values.
+CPU time, memory by component and charged memory are read at each sample. For each other file, a figure read
+anyway shows whether it can have changed: the job's CPU time for the peak of memory and memory events, the
+node's figures for swap, disks and pressures. Of the files that can have changed, `PER_SAMPLE` are read, the
+longest unread first. The others keep their last values until then. An OOM kill, which the node counts too, is
+read at once.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Turns:
     def choose(self, signs: Sequence[object], *, at_once: bool = False) -> None:
         """Choose the files to read in this sample; with `at_once`, the first of all files is one of them.
 
-        `signs` has a value for each file, which may have changed if it is None or not the same as last time.
-        If empty, only files that already wait are chosen.
+        `signs` has a value for each file: the file may have changed if the value is None or not the same as
+        at the last call. If `signs` is empty, only files that already wait for their turn are chosen.
         """
         left, unread, read = PER_SAMPLE, [], []
         if at_once:

@@ -1,7 +1,9 @@
 """Finds jobs that may have had OOM kills which no control group shows.
 
-A removed group's count may be lost, but the node counts all kills. After a kill that no group shows, a job's
-count is unknown rather than 0 if it has lost a group since, or on v1 has reached its limit.
+The count of a group that is removed before it is read is lost. The node counts all kills. So a kill that no
+group of a job shows was in a removed group, or outside all jobs. The count of a job is then unknown rather
+than 0 if the job has lost a group since, or on v1 has once reached its limit: a step may have begun and ended
+between two samples.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ class UnseenKills:
     ) -> tuple[Mapping[WorkKey, JobSample], Mapping[JobKey, JobSample]]:
         """Return `jobs` and `final` with None instead of 0 OOM kills for jobs that may have had one unseen.
 
-        `jobs` are this sample's records, `final` those of ended jobs, `before` the last sample's. `node` is
-        the node's count of OOM kills; `lost` are jobs of which a group was removed since.
+        `jobs` has the records of this sample, `final` the last records of jobs that have ended, `before`
+        those of the last sample. `node` is the node's count of OOM kills, and `lost` are the jobs of which a
+        group was removed since.
         """
         ended = {
             key: final.get(key, each)

@@ -1,8 +1,11 @@
 """Reads the node's block devices from /proc/diskstats, and from sysfs which of them are whole disks.
 
-A transfer to a stacked device (LVM, RAID, encrypted, loop) counts on the devices below, too: only a sum over
-whole disks is right. An NVMe disk may also be listed as a path, nvme0c0n1, which before Linux 6.4 alone
-counts transfers. Sources: Documentation/admin-guide/iostats.rst; Documentation/ABI/testing/sysfs-block.
+Sources: Documentation/admin-guide/iostats.rst; Documentation/ABI/testing/sysfs-block. A transfer to a stacked
+device (LVM, RAID, encrypted or loop device) is also counted on the devices below it, so only a sum over whole
+disks counts each transfer once.
+
+An NVMe disk that could have several controllers is listed twice: as the disk, nvme0n1, and as a path to it,
+nvme0c0n1. Before Linux 6.4 only the path counts transfers; since then both do.
 """
 
 from __future__ import annotations
@@ -24,9 +27,10 @@ _LINE = re.compile(r" *([0-9]{1,8}) +([0-9]{1,8}) ([^\s]{1,64})((?: [0-9]{1,20})
 
 
 def parse_diskstats(text: str) -> dict[str, DiskSample]:
-    """Return the block devices in /proc/diskstats by name; the caller sets `whole`. Raises ParseError.
+    """Return the block devices in /proc/diskstats by name; the caller has to set their field `whole`.
 
-    Sample: `` 254       0 vda 45023 11337 3165466 9175 27223 43076 2878264 8078 0 9248 21528``.
+    Sample: `` 254       0 vda 45023 11337 3165466 9175 27223 43076 2878264 8078 0 9248 21528``. Raises
+    ParseError if a line is malformed.
     """
     disks = {}
     for number, line in enumerate(text.split("\n"), 1):

@@ -18,7 +18,8 @@ _SIZE = re.compile(r"hugepages-([0-9]{1,12})kB\Z")
 def read_huge_pages(sysfs: str, sizes: Mapping[str, int], unreadable: Unreadable) -> Mapping[int, int] | None:
     """Return the bytes of huge pages in use, by page size in bytes; None: no huge pages, or not reported.
 
-    `sizes` has the fields of /proc/meminfo in bytes. Reserved pages that were never touched are not in use.
+    `sizes` has the fields of /proc/meminfo in bytes. Since Linux 4.17 its ``Hugetlb`` is the whole pool, of
+    all page sizes. Pages that are reserved but were never touched are not in use.
     """
     if not sizes.get("Hugetlb", 1):
         return None

@@ -13,9 +13,11 @@ WAITED_OUT_SECS = 3.0  # of a decrease
 class IdleTimes:
     """Keeps the idle and iowait times of successive samples of a node from decreasing.
 
-    Both may decrease in /proc/stat. After a decrease of at most `WAITED_OUT_SECS`, the earlier value stays
-    until it is reached again; after a larger one (a CPU was switched off), the counter continues from it.
-    Source: proc_stat(5), kernel/time/tick-sched.c of Linux.
+    Both may decrease in /proc/stat. The time since a CPU became idle counts as iowait while a task waits for
+    I/O, else as idle, so it moves from one to the other. A CPU that was switched off may start anew. After a
+    decrease of at most `WAITED_OUT_SECS`, the earlier value stays until it is reached again; after a larger
+    one, the counter continues from the earlier value. Source: proc_stat(5), kernel/time/tick-sched.c of
+    Linux.
     """
 
     def __init__(self) -> None:

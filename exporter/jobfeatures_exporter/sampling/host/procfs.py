@@ -25,10 +25,11 @@ _OOM_KILLS = re.compile(r"\noom_kill ([0-9]{1,19})\n")  # a literal prefix, for 
 
 
 def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PER_SEC) -> NodeSample:
-    """Return a sample with the CPU seconds and the boot time in /proc/stat. Raises ParseError.
+    """Return a sample with the CPU seconds and the boot time in /proc/stat.
 
-    Samples: ``cpu0 10132153 290696 3084719 46828483 16683 0 25195 0 175628 0`` (clock ticks), ``btime
-    1753000000`` (Unix time).
+    Lines are like ``cpu0 10132153 290696 3084719 46828483 16683 0 25195 0 175628 0`` (clock ticks) and
+    ``btime 1753000000`` (Unix time); others are skipped. Raises ParseError if such a line is malformed, or if
+    there is none.
     """
     boot_time_secs = None
     cpu = None
@@ -60,7 +61,8 @@ def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PE
 def parse_meminfo(text: str) -> dict[str, int]:
     """Return the bytes in /proc/meminfo by name, from lines like ``MemTotal:       32774796 kB``.
 
-    Lines without a unit (numbers of huge pages) are left out. Raises ParseError.
+    Lines without a unit count huge pages, not bytes, and are left out. Raises ParseError if a line is
+    malformed, or if there is none.
     """
     found = _MEMORY.findall(text)
     if len(found) != text.count("\n") or not text.endswith("\n"):
@@ -123,8 +125,8 @@ def read_meminfo(procfs: str) -> dict[str, int]:
 def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], float]:
     """Return the seconds for which tasks stalled, by (resource, share of tasks), such as (io, full).
 
-    The share is ``some`` (at least one stalled) or ``full`` (all). ``full`` of ``cpu`` is left out, as what
-    the kernel does not report.
+    The share of tasks is ``some`` (at least one stalled) or ``full`` (all did). What the kernel does not
+    report is left out, and so is ``full`` of ``cpu``, which is always 0 for a node.
     """
     found: dict[tuple[str, str], float] = {}
     for resource in RESOURCES:

@@ -1,8 +1,12 @@
 """Finds GPU software that is installed for all users, in the directories named by CUDA_ROOT and ROCm_ROOT.
 
-``$CUDA_ROOT/version.json`` is ``{"cuda_cudart": {"name": "CUDA Runtime (cudart)", "version": "12.2.140"},
-…}``; files ``$ROCm_ROOT/.info/.version*`` have the component in their names, the version inside. Source:
-Sonar, NEW-FORMAT.md, "SysinfoSoftwareVersion".
+Source: Sonar, NEW-FORMAT.md, "SysinfoSoftwareVersion". ``$CUDA_ROOT/version.json`` has a key, name and
+version of each package:
+
+    {"cuda_cudart": {"name": "CUDA Runtime (cudart)", "version": "12.2.140"}, …}
+
+The files ``$ROCm_ROOT/.info/.version*`` have the component in their names and its version as content; ROCm
+itself writes ``version`` and ``version-COMPONENT``.
 """
 
 from __future__ import annotations

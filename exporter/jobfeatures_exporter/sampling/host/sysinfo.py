@@ -173,9 +173,10 @@ def read_sysinfo(
     cards: tuple[GpuCard, ...] = (),
     software: tuple[Software, ...] = (),
 ) -> SysinfoSample:
-    """Read the hardware of the node at the Unix time `now_secs`; None or empty: unavailable.
+    """Read the hardware of the node at the Unix time `now_secs`.
 
-    `topology` names the pictures to get from hwloc, `SVG` or `TEXT`. `cards` and `software` are passed on.
+    What is unavailable is None or empty; failed reads are counted. `topology` names the pictures to get from
+    hwloc, `SVG` or `TEXT`. `cards` and `software` are put into the result unchanged.
     """
     layout = read_layout(procfs, sysfs, unreadable)
     pictures = dict.fromkeys(_FORMATS, "")

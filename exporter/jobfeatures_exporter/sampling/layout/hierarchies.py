@@ -70,8 +70,9 @@ _OF_USERS = re.compile(r"(?:\A|.*/)(?:user\.slice|user@[^/]{1,255}\.service)(?:/
 class Parent(NamedTuple):
     """A control group below which groups count as jobs', though batch systems make none there by default.
 
-    `layouts` are the batch systems and layouts expected there. `is_proven`: found and proven to be a batch
-    system's, not named by settings or configuration.
+    `layouts` are the batch systems, and their layouts of groups, that are expected there. `is_proven` says
+    that the groups found there were proven to be a batch system's; else settings or configuration name the
+    parent.
     """
 
     path: str
@@ -132,8 +133,8 @@ ORDINARY = Places()
 def match_path(path: str, places: Places = ORDINARY) -> Membership | None:
     """Return the batch job that a control group's path belongs to; None if it belongs to no job.
 
-    The path is relative to the hierarchy's root; users may have made its later parts. `places` are the
-    unusual places of jobs' groups.
+    The path is relative to the hierarchy's root. Only its start is trusted: users may create groups of any
+    name below groups delegated to them. `places` are the unusual places at which jobs' groups may be.
     """
     path = path.removesuffix(_DELETED)
     for hierarchy in BATCH_HIERARCHIES:
@@ -166,9 +167,10 @@ def is_of_users(path: str) -> bool:
 
 @lru_cache(MAX_REMEMBERED)
 def name_place(parent: str) -> str:
-    """Return the name of the place of jobs' groups below `parent`: PLACE in a job id ``ID@PLACE``.
+    """Return the name of the place of jobs' groups below `parent`; it is PLACE in a job id ``ID@PLACE``.
 
-    It is the container's name, with the path within it unless usual; else the path of `parent`.
+    In a container, this is the container's name, followed by the path within it unless that is a usual one.
+    Otherwise it is the path of `parent`.
     """
     names = parent.split("/")
     for depth in range(2, len(names) + 1):
@@ -200,7 +202,8 @@ def is_in_container(path: str) -> bool:
 def layouts_at(path: str, names: Iterable[str]) -> list[tuple[BatchHierarchy, Layout]]:
     """Return the batch systems that may have made children of the group at `path` for jobs, with the layout.
 
-    By that layout, one of the children's `names` is a job's, and the path is no default place.
+    These are the batch systems by whose layout of control groups one of the children's `names` is a job's.
+    Layouts for which the path is a default place are left out.
     """
     return [
         (hierarchy, layout)
@@ -215,9 +218,10 @@ def layouts_at(path: str, names: Iterable[str]) -> list[tuple[BatchHierarchy, La
 def parse_process_cgroup(text: str, places: Places = ORDINARY) -> Membership | UnitKey | None:
     """Return the job, else the container, service or session, that a process belongs to; None if to none.
 
-    `text` is /proc/PID/cgroup, with lines ``ID:CONTROLLERS:PATH``, see cgroups(7). If lines disagree, as on
-    v1, a job's step takes precedence, then a job, a container, a service or session. `places` are the unusual
-    places of jobs' groups. Never raises.
+    `text` is that of /proc/PID/cgroup, with lines ``ID:CONTROLLERS:PATH``, see cgroups(7). On v1 lines may
+    disagree: a batch system's own process may be in the job's freezer group only. The first line that names a
+    job's step takes precedence, then the first that names a job, then a container, then a service or session.
+    `places` are the unusual places at which jobs' groups may be. Never raises.
     """
     job: Membership | None = None
     unit: UnitKey | None = None
@@ -246,8 +250,9 @@ def is_removed(text: str) -> bool:
 def match_unit(path: str) -> UnitKey | None:
     """Return the container, service or user session that a control group's path belongs to; None if to none.
 
-    The first unit below slices decides. Everything below ``user-UID.slice`` is that user's session. Source:
-    systemd.unit(5), systemd.slice(5), user@.service(5), container runtimes.
+    Source: systemd.unit(5), systemd.slice(5), user@.service(5), and groups made by container runtimes. Slices
+    are skipped; the first unit below them, which only root can create, decides. Everything below
+    ``user-UID.slice`` is that user's session, including rootless containers.
     """
     if found := _USER.match(path):
         return UnitKey(Kind.SESSION, found["name"])

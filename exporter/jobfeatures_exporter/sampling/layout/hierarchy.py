@@ -31,10 +31,11 @@ Listings = MutableMapping[str, Mapping[str, int] | int | None]
 
 
 def find_hierarchies(root: str, listings: Listings | None = None) -> dict[str, str]:
-    """Return the top directory of each control group hierarchy below `root`, by controller (`UNIFIED`: v2).
+    """Return the top directory of each control group hierarchy below `root`, by controller.
 
-    v2 is at the root, or in ``unified`` beside v1's directories, of one controller or several
-    (``cpu,cpuacct``). The directories listed are added to `listings`, see `are_same`. Raises OSError if
+    v2 is recognised by ``cgroup.controllers`` at the root, and has the key `UNIFIED`. v1 has a directory for
+    each controller or for several (``cpu,cpuacct``); symbolic links are ignored. In a hybrid layout, v2 is in
+    ``unified``. The directories listed are added to `listings`, if given, see `are_same`. Raises OSError if
     `root` cannot be read.
     """
     found: dict[str, str] = {}
@@ -56,8 +57,8 @@ def find_hierarchies(root: str, listings: Listings | None = None) -> dict[str, s
 def has_local_events(mounts: str = "/proc/self/mounts") -> bool:
     """Return whether v2 is mounted with memory_localevents; False if that cannot be read.
 
-    Then a group's memory.events leave out those of the groups below (cgroup-v2.rst). `mounts` is the list of
-    mounts.
+    With this option, which holds for all mounts of v2, a group's memory.events leave out those of the groups
+    below (cgroup-v2.rst). `mounts` is the file with the list of mounts.
     """
     with suppress(OSError), open(mounts, encoding="utf-8", errors="replace") as file:
         fields = (line.split(" ") for line in file)
@@ -75,10 +76,12 @@ def list_job_directories(
 ) -> tuple[list[JobDirectory], bool]:
     """Return the control groups of jobs in all hierarchies, and whether the list is complete.
 
-    They are where a batch system makes groups by default, or at `places`. If a directory cannot be listed,
-    the list is incomplete, with all jobs in `known` (by path) that still exist. An unchanged group is the
-    same object as in `known`. Listed directories are added to `listings`: while `are_same` is true for these,
-    nothing has changed.
+    A group counts as a job's if it is where a batch system makes groups by default, or at one of `places`.
+
+    Directories that vanish meanwhile are left out. If a directory cannot be listed for another reason, the
+    list is incomplete, but all jobs in `known` (by path) that still exist are in it. An unchanged group is
+    the same object as in `known`. All directories that were listed are added to `listings`: as long as
+    `are_same` is true for these, the control groups of jobs are the same.
     """
     from jobfeatures_exporter.sampling.layout.hierarchies import (  # BPF loads meanwhile
         ORDINARY,

@@ -16,9 +16,10 @@ FREEZER = "freezer"
 class JobDirectory:
     """One job's control group, at `path` from the root of each hierarchy that has it.
 
-    `groups` has its directories by controller (`UNIFIED`: v2), `inodes` their inode numbers. `sources` has a
-    name for each directory that is never used again, even if another job gets the same path and inode number.
-    `unique_name` is such a name for the control group as a whole.
+    `groups` has its directories by controller, `UNIFIED` for v2. `inodes` tells them from earlier directories
+    with the same path: a requeued job, or the next job with the same name, gets new directories. `sources`
+    has a name for each directory that no other directory ever gets, even if an inode number is reused.
+    `unique_name` is such a name for the group as a whole.
     """
 
     path: str

@@ -153,8 +153,9 @@ def parse_cpuacct_stat(text: str, *, ticks_per_sec: int) -> CpuTimes:
 def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTimes:
     """Split a precise CPU time in the ratio of the imprecise user and system times in `split`.
 
-    Neither part falls below its value in `last`. cpuacct.usage is exact but not split; cpuacct.stat is split
-    but counted in clock ticks. The kernel does the same for processes (cputime_adjust).
+    Neither part falls below its value in `last`. cpuacct.usage is exact to the nanosecond but not split;
+    cpuacct.stat is split but counted at clock ticks. (So are usage_user and usage_sys; before Linux 5.8 these
+    count all time of user processes as user time.) The kernel does the same for processes (cputime_adjust).
     """
     sampled = split.user_secs + split.system_secs
     total_secs = max(total_secs, last.user_secs + last.system_secs)
@@ -164,10 +165,10 @@ def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTime
 
 
 def parse_memory_stat_v1(text: str) -> MemoryBytes:
-    """Return the memory components in v1's memory.stat, from the ``total_`` lines. Raises ParseError.
+    """Return the memory components in v1's memory.stat, from the ``total_`` lines.
 
-    `limit` is the lowest memory limit of this group and those above, `swap_limit` that of memory and swap
-    together.
+    `limit` is the lowest memory limit of this group and the groups above; `swap_limit` is the lowest limit of
+    memory and swap together. Raises ParseError if malformed.
     """
     numbers = _pick(text, _V1)
     _need(numbers, ("total_cache", "total_rss"), "memory.stat")
@@ -222,7 +223,8 @@ def known_kernel(kernel: int | None, anon: int | None) -> int | None:
 def compute_memory_sum(parts: list[MemoryBytes]) -> MemoryBytes:
     """Return the sum of several groups' memory; a field is None if it is None in any of them.
 
-    The sum of peaks is an upper bound. A limit above all groups counts once.
+    The sum of peaks is an upper bound. The limit of a group above all of them is not added up: it counts
+    once.
     """
     if len(parts) == 1:
         return parts[0]

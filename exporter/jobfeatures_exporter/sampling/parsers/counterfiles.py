@@ -61,10 +61,10 @@ def parse_blkio(text: str, *, source: str = A_GROUP) -> dict[str, tuple[int, int
 
 
 def parse_io_stat(text: str, *, source: str = "io.stat") -> dict[str, tuple[int, ...]]:
-    """Return (bytes read, bytes written, reads, writes) by device from v2's io.stat. Raises ParseError.
+    """Return (bytes read, bytes written, reads, writes) by device from v2's io.stat.
 
-    Sample: ``8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0``. Some kernels put devices without figures
-    on the next device's line.
+    Lines are like ``8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0``. Some kernels name devices without
+    any figures on the line of the next device. Raises ParseError if malformed.
     """
     found: dict[str, list[int]] = {}
     for number, line in enumerate(text.split("\n"), 1):

@@ -95,9 +95,10 @@ def find_events(name: str, cpu: tuple[str, int, int] | None) -> tuple[Event, ...
 class Count:
     """Computes the increase of one hardware counter, scaled up for the time in which it was not running.
 
-    If more counters are open than the processor has, the kernel runs them in turn: the increase is multiplied
-    by time enabled ÷ time running. A counter that has not run counts 0. A reading below the last one or
-    beyond what a CPU can count is refused.
+    If more counters are open than the processor has, the kernel runs them in turn. The increase between two
+    readings is multiplied by time enabled ÷ time running. If the counter has not run, its increase is unknown
+    and taken as 0. A reading below the last one or beyond what a CPU can count is refused: the next is
+    compared with the last valid one.
     """
 
     __slots__ = ("_last", "refused")

@@ -104,8 +104,8 @@ class WorkMonitor:
     ) -> Snapshot:
         """Return the snapshot with the counts of events added to jobs that have the node to themselves.
 
-        `whole_node` returns whether each job has; `gives_up` whether a job has claimed the counters for
-        itself.
+        `whole_node` returns whether each known job has the node to itself; `gives_up` returns whether a job
+        has claimed the counters for its own use, so that it is not counted.
         """
         if not self._config.events or snapshot.node is None:
             return snapshot

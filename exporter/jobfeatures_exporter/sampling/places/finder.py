@@ -62,9 +62,9 @@ class PlaceChanges(NamedTuple):
 class PlaceFinder:
     """Finds the unusual places at which control groups count as jobs'.
 
-    Below a parent that `config` or a batch system's configuration names, all groups count that look like
-    jobs'; elsewhere only if `trust` proves that a batch system made them. `systems` returns the batch systems
-    on this node.
+    Below a parent that `config` or a batch system's own configuration names, all groups count that look like
+    jobs'. Below any other, they count if `trust` proves that a batch system has made them. `systems` returns
+    the batch systems on this node: a group whose name does not show its batch system belongs to one of these.
     """
 
     def __init__(
@@ -118,8 +118,9 @@ class PlaceFinder:
     def search(self, candidates: Collection[str] | None = None, *, is_due: bool = False) -> PlaceChanges:
         """Search the tree and decide again which places count; return what has changed. Never raises.
 
-        `candidates` are paths of groups with a child that looks like a job's (None: list all). `is_due`: the
-        search was due by time (`LOOK_SECS`).
+        `candidates` are paths of groups with a child that looks like a job's; None: all groups are listed to
+        find them. `is_due` says that the search was due by time (`LOOK_SECS`), not because the candidates
+        have changed.
         """
         self._unlisted += is_due
         try:

@@ -1,7 +1,9 @@
 """Proves that nobody but root and a batch system can have made the control groups below a parent.
 
-The parent and all groups above have to belong to root, and not be delegated or a container's. A daemon of the
-batch system has to run on the host as root, from a program file that root alone can write.
+A group counts as a job's only if root alone can have made it. So its parent and all groups above have to
+belong to root, and none may be delegated to somebody else or be a container's. In addition, a daemon of the
+batch system has to run on the host itself, as root, from a program file that root alone can write. A name
+alone proves nothing.
 """
 
 from __future__ import annotations
@@ -45,8 +47,9 @@ def find_daemons(
 ) -> list[DaemonProcess]:
     """Return the processes on the host that have the name of a daemon of this batch system.
 
-    `trusted` are the uids it may run as. `absolute` makes paths of /proc/PID/cgroup relative to the
-    hierarchy's root. What cannot be read is a process's `problem`. Raises OSError if /proc cannot be listed.
+    `trusted` are the uids that the daemon may run as. `absolute` turns the paths in a /proc/PID/cgroup into
+    paths from the hierarchy's root. What cannot be read is reported as the process's `problem`. Raises
+    OSError if /proc cannot be listed.
     """
     found = []
     for pid in filter(str.isdigit, os.listdir(procfs)):
@@ -118,7 +121,8 @@ def _is_roots(found: os.stat_result) -> bool:
 def find_flaw(top: str, path: str, daemons: Collection[DaemonProcess]) -> str:
     """Return why somebody other than root may have made groups below `path`; "" if nobody may.
 
-    `top` is the hierarchy's root. A subtree may be delegated if one of `daemons` runs in it. Raises OSError.
+    `top` is the hierarchy's root. A delegated subtree is no reason if one of `daemons` runs in it, as it is
+    then delegated to that daemon. Raises OSError if a group cannot be read.
     """
     if is_in_container(path):
         return "it is in a container"
@@ -136,7 +140,8 @@ def find_flaw(top: str, path: str, daemons: Collection[DaemonProcess]) -> str:
 def find_other_writer(made: str, daemons: Collection[DaemonProcess]) -> str:
     """Return why the group at path `made` may be in a container of any kind; "" if it is not. No I/O.
 
-    The first group above it that is not a slice has to contain one of `daemons`.
+    Containers are scopes, services or plain groups; slices only group units of systemd. So the first group
+    above `made` that is not a slice has to contain one of the batch system's `daemons`.
     """
     names = made.split("/")[1:]
     for depth, name in enumerate(names[:-1], start=1):
@@ -165,8 +170,8 @@ def is_delegated(directory: str) -> bool:
 def find_named_flaw(top: str, entry: str, path: str) -> str:
     """Return why somebody other than the owner of the group `entry` may have made groups below `path`.
 
-    "" if nobody may. Settings name `entry`; `path` is at or below it; `top` is the hierarchy's root. Raises
-    OSError.
+    "" if nobody may. `entry` is a path that settings name, and `path` is the same or below it; `top` is the
+    hierarchy's root. The owner may be the root user of a container. Raises OSError if a group cannot be read.
     """
     owner = os.stat(top + entry, follow_symlinks=False).st_uid
     names = path.removeprefix(entry).split("/")[1:]

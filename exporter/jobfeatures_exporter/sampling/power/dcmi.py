@@ -34,7 +34,8 @@ _ACTIVE = frozenset({"active", "activated"})
 def parse_power(text: str) -> float:
     """Return the watts in a command's output. Raises ParseError unless it has exactly one measured reading.
 
-    A reading that is not active counts if it fits minimum, maximum and average.
+    If the reported state is not active, the reading counts if it fits minimum, maximum and average, where
+    given.
     """
     lines = [line.partition(":") for line in text.split("\n")]
     pairs = [(name.strip(_BLANKS).lower(), value.strip(_BLANKS)) for name, _, value in lines]

@@ -40,9 +40,10 @@ def compute_increase_uj(
 ) -> int:
     """Return the increase of an energy counter in microjoules; 0 if it cannot be known.
 
-    ``energy_uj`` wraps to 0 beyond ``max_energy_range_uj``. Unknown are an increase that may include several
-    wraps, and a small step back. One beyond `max_watts` is refused. Source:
-    Documentation/power/powercap/powercap.rst.
+    Source: Documentation/power/powercap/powercap.rst: ``energy_uj`` wraps to 0 beyond
+    ``max_energy_range_uj``. If it may have wrapped more than once in `elapsed_secs`, the increase is unknown.
+    A decrease by less than half the range is no wrap but a step back, and unknown too. An increase beyond
+    `max_watts` is refused.
     """
     if max_range_uj is not None and LONG_WATTS * 1e6 * elapsed_secs > max_range_uj:
         return 0
@@ -59,7 +60,8 @@ def compute_shares(
 ) -> dict[RunKey, float]:
     """Return each job's joules: `joules` × its CPU time `used_secs` ÷ the node's busy CPU time, `busy_secs`.
 
-    If the jobs' times add up to more than `busy_secs`, their sum is used instead.
+    The sum never exceeds `joules`: if the jobs' times add up to more than `busy_secs`, which is counted in
+    clock ticks, their sum is used instead.
     """
     total_secs = max(busy_secs, sum(used_secs.values()))
     if total_secs <= 0 or joules <= 0:
@@ -85,7 +87,8 @@ def compute_package_joules(domains: Mapping[str, float]) -> float | None:
 class JobEnergy:
     """Counts the CPU packages' joules for each run of a job since it was first seen; they never decrease.
 
-    After a sample without joules or CPU time, the next divides the joules of the whole time.
+    A sample in which joules or CPU time could not be read gives nothing to jobs. The next sample that has
+    both divides the joules of the whole time since.
     """
 
     def __init__(self) -> None:
@@ -112,8 +115,9 @@ class JobEnergy:
     ) -> Mapping[RunKey, float]:
         """Add one sample; return the joules of each run, empty if the packages' joules were never read.
 
-        All arguments are counters. A new run that has used more CPU time than the node since the last sample
-        gets no share.
+        `joules`, `cpu` and `used_secs` are counters. A run that was not in the last sample is taken to have
+        begun since then; but if it has used more CPU time than the whole node since then, it gets no share of
+        these joules.
         """
         self._used_secs = {key: secs for key, secs in self._used_secs.items() if key in used_secs}
         for key in self._totals.keys() - used_secs.keys():
@@ -150,8 +154,9 @@ class JobEnergy:
 class BoardEnergy:
     """Counts, for each run of a job, the joules that one sensor of the whole machine measures.
 
-    The part that GPU cards report goes to the jobs that used them, perhaps an interval late; the rest is
-    divided by CPU time. The part of idle cards and other processes goes to no job.
+    The joules never decrease. Of those between two samples, the part that GPU cards' drivers report goes to
+    the jobs that used the cards. The rest is divided by CPU time, like the packages' energy. The part of idle
+    cards and of processes outside jobs goes to no job. Joules of a card may be attributed one interval late.
     """
 
     def __init__(self) -> None:
@@ -174,8 +179,9 @@ class BoardEnergy:
     ) -> Mapping[RunKey, float]:
         """Add one sample; return the joules of each run.
 
-        All arguments are counters: `joules` of the machine, `cards` of each GPU card by UUID, `used_cards`
-        each job's part, from 0 when a run is first seen on the card.
+        All arguments are counters: `joules` of the machine, `cards` of each GPU card by UUID, and
+        `used_cards` of each job's part of a card's joules, which starts at 0 when a run is first seen on that
+        card.
         """
         before, self._runs = self._runs, dict(used_secs.keys())
         goes_on = {key for key, run in self._runs.items() if before.get(key, run) == run}

@@ -39,7 +39,8 @@ MIRROR_UJ = 500_000  # two readings of one counter at once, each up to a millise
 class Zone(NamedTuple):
     """One energy counter below /sys, with its `domain`: ``package-0``, ``dram-0`` or ``psys``.
 
-    It wraps at `max_range_uj` microjoules. A reading that implies more than `max_watts` is refused.
+    The counter wraps at `max_range_uj` microjoules (None: unknown). A reading that implies more than
+    `max_watts` is refused.
     """
 
     domain: str
@@ -49,9 +50,10 @@ class Zone(NamedTuple):
 
 
 def compute_domain(name: str, parent: str | None) -> str | None:
-    """Return the domain (see `Zone`) of a powercap zone; None for a part of a package, as its cores.
+    """Return the domain (see `Zone`) of a powercap zone; None for a part that its package includes.
 
-    `parent` is the zone that contains it: the memory of ``package-1`` is ``dram-1``.
+    `name` is the zone's own, `parent` that of the zone which contains it: the memory of ``package-1`` is
+    ``dram-1``. Packages include their cores and uncore.
     """
     if parent is None:
         return name if name == "psys" or _PACKAGE.match(name) else None

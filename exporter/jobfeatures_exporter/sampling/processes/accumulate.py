@@ -1,8 +1,9 @@
 """Sums what processes have used for each job, including processes that have ended. No I/O.
 
-The increase of each process between two samples is accumulated. A process that ends hands its CPU time and
-I/O to the parent that waits for it: what was counted before must not be counted again there. So all possible
-parents have to be included. Source: cutime and cstime of proc_pid_stat(5).
+A sum over live processes falls when one exits, so the increase of each process between two samples is
+accumulated. A process that ends hands its CPU time to the parent that waits for it (cutime and cstime of
+proc_pid_stat(5)), and its input and output too. What was counted while it lived must not be counted again
+there. So every process that may be the parent of another has to be included, whatever it belongs to.
 """
 
 from __future__ import annotations
@@ -154,9 +155,9 @@ class Accumulator(Generic[Key, Record, Totals]):
     ) -> Mapping[Key, Totals]:
         """Add one sample, with all processes and their keys by pid; return the totals by key.
 
-        A process without a key is not counted. A key without processes is forgotten unless `kept`. The totals
-        are valid until the next call; do not modify the arguments until then. A total that has not grown is
-        the same object.
+        A process without a key is followed but not counted. A key without processes is forgotten unless it is
+        in `kept`. The totals are valid until the next call; until then the caller must not modify its
+        arguments. A total that has not grown is the object that the last call returned.
         """
         gone = [(each, self._figures(each.process)) for each in self._gone(processes)]
         have_same_keys = keys == self._keys
@@ -305,8 +306,10 @@ class CpuAccumulator(Accumulator[Key, ProcessSample, CpuTicks]):
 class IoAccumulator(Accumulator[Key, IoReading, ProcessIo]):
     """Keeps what processes have read and written by key, see `Accumulator`.
 
-    Totals may lack what children of a process that ignores SIGCHLD have read and written, as the kernel adds
-    this to the same counters.
+    The kernel adds what a process read and wrote to the same counters of the parent that waits for it, so any
+    growth may come from children. So totals are also too low if a process that ignores SIGCHLD reads or
+    writes within two samples after its children's end. They lack at most what these children had read and
+    written.
     """
 
     def __init__(self, *, brings_life: Callable[[Key, Key | None], bool] = lambda _last, _now: True) -> None:

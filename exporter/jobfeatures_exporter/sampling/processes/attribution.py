@@ -30,9 +30,9 @@ Owner = tuple[str, str, int | None, str]  # batch system, job name, uid and pare
 class Owners(NamedTuple):
     """What was read of processes in order to attribute them, by pid.
 
-    `memberships` has the job that its control group names, `units` its container, service or session, `uids`
-    its effective uid. `by_group` has the pids with a supplementary group id, `active` jobs in batch systems'
-    own files.
+    `memberships` has the job that a process's control group names, `units` its container, service or session,
+    and `uids` its effective uid. `by_group` has the pids that have a supplementary group id. `active` has
+    jobs found in batch systems' own files.
     """
 
     memberships: Mapping[int, Membership] = MappingProxyType({})
@@ -43,11 +43,12 @@ class Owners(NamedTuple):
 
 
 class Attribution(NamedTuple):
-    """The job or other work to which each process and each control group of one sample belongs.
+    """To which job or other work each process and each control group of one sample belongs.
 
     `keys` has the job, unit or process group of each process, by pid. `aliases` has the job for each name
-    that control groups use instead of a job id. `ignored` are the owners (see `owner_of`) whose groups do not
-    count. `unconfirmed` are jobs whose groups count once the batch system says that the job runs here.
+    that control groups use instead of the job's id. `ignored` are the owners (see `owner_of`) whose groups do
+    not count: those of another or an earlier job with the same id, and those whose job is not known yet.
+    `unconfirmed` are jobs whose groups count once the batch system says that the job runs on this node.
     `apart` has the job by id and place, if jobs at several places have the same id.
     """
 
@@ -144,8 +145,9 @@ class _Member(NamedTuple):
 class ProcessJobs:
     """Attributes processes to jobs whose batch system reports their processes, process groups or sessions.
 
-    These are `Job.processes` and `Job.sessions`; children belong to the job, too, until job or process ends.
-    An id that the kernel has reused does not count.
+    A process belongs to a job if its pid or process group is in `Job.processes`, its session is in
+    `Job.sessions`, or its parent belongs to the job. It stays the job's until the job or the process ends,
+    even if its parent changes. An id that the kernel has reused for another process no longer counts.
     """
 
     def __init__(self) -> None:

@@ -75,9 +75,10 @@ class Attributor:
     ) -> Attribution:
         """Return to which job or other work each process and control group of one sample belongs.
 
-        `jobs` are reported by batch systems. `groups` are jobs' control groups, `populated` those with
-        processes by the kernel. `by_group`: a process that belongs to nothing else belongs to its process
-        group. Unless `are_all`, `processes` are only some of the node's. `now_secs` is monotonic.
+        `jobs` are those that batch systems report. `groups` are jobs' control groups, and `populated` those
+        that the kernel says have processes, even if none is in `processes`. With `by_group`, a process that
+        belongs to nothing else belongs to its process group. Unless `are_all`, `processes` are not all of the
+        node, and only those of jobs are attributed. `now_secs` is monotonic.
         """
         attributed, units = owners.memberships, owners.units
         if not are_all:

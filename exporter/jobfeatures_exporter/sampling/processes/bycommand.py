@@ -1,7 +1,7 @@
 """Sums what a job's processes use by their command. No I/O.
 
-The commands with the most CPU time and the most memory are reported by name, all others together as `OTHER`,
-as processes choose their names.
+Processes choose their command names, so the number of names has to be bounded: the commands with the most CPU
+time and those with the most memory are reported by name, all others together as `OTHER`.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class _Counts:
 class CommandBook:
     """What each job's commands have used, from one sample to the next.
 
-    A new command's CPU time starts with what it used since the previous sample. It is kept until this
-    execution of the job ends, or added to `OTHER` if the command has no processes left and its place is
-    needed.
+    The CPU time of a new command starts with what it used since the previous sample. It is kept until this
+    execution of the job ends. If the command has no processes left and another command needs its place, its
+    time is added to `OTHER`.
     """
 
     def __init__(self, top: int) -> None:
@@ -96,8 +96,8 @@ class CommandBook:
     ) -> dict[RunKey, tuple[CommandSample, ...]]:
         """Add a sample; return the commands of each run of a job in `members`, and forget other runs.
 
-        `processes` has all processes by pid, `members` those of each run. `find_program` returns a process's
-        program, for `programs`.
+        `processes` has all processes by pid, `members` those of each run. `find_program` returns the path of
+        a process's program; if given, `programs` is updated too.
         """
         totals = self._accumulator.update(
             processes, {each.pid: (key, each.command) for key, group in members.items() for each in group}

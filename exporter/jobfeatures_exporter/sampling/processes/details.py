@@ -44,8 +44,8 @@ def read_details(
 def read_detail(procfs: str, process: ProcessSample, unreadable: Unreadable) -> ProcessDetail | None:
     """Return a process's uid, anonymous memory, data size, input and output; None if it has ended.
 
-    Only root may read other users' input and output, see ptrace(2). Kernel threads and zombies have no
-    memory.
+    Only root may read the input and output of other users' processes, see ptrace(2). Kernel threads and
+    zombies have no memory, so none is read for them.
     """
     folder = f"{procfs}/{process.pid}"
     tried, uid = unreadable.tried, None

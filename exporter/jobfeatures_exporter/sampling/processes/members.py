@@ -49,11 +49,14 @@ class _Known:
 class Members:
     """Keeps the user of each process, and the job or other unit that its control group names.
 
-    A process may be moved: so groups are read at its 1st and 2nd sample, then at growing gaps up to every
-    32nd, and when its command changes. A zombie belongs to its job until it is waited for or its group is
-    removed, which v2 allows before. On v1 it keeps its last known group, else gets that of its parent,
-    process group or session. A process whose main thread alone has ended has the groups and memory of its
-    other threads.
+    A process may be moved: a batch system's daemon first forks and then moves the child. So groups are read
+    at a process's 1st and 2nd sample, then at growing gaps up to every 32nd, and when its command changes, as
+    by exec.
+
+    A zombie belongs to its job until it is waited for or its group is removed, which v2 allows before: in a
+    container, process 1 may wait for nobody. On v1 /proc shows no group of a zombie: it keeps its last known
+    group, else gets that of its parent, process group or session. A process whose main thread alone has ended
+    has the groups and memory of its other threads.
     """
 
     def __init__(
@@ -122,7 +125,8 @@ class Members:
     def memory(self, processes: Iterable[ProcessSample]) -> MemoryBytes:
         """Return the summed memory, in bytes, of some processes of the latest update.
 
-        Shared pages count once per process. A field is None if no process reports it.
+        Shared pages count once per process. A field is None if no process reports it. A process's memory is
+        read again only when its stat line has changed: without a page fault it is the same.
         """
         self.memory_failed = False
         memories = [self._memory(process) for process in processes]
@@ -253,8 +257,8 @@ def find_memory(procfs: str, process: ProcessSample, unreadable: Unreadable) -> 
 def parse_process_memory(text: str) -> MemoryBytes:
     """Return the memory in /proc/PID/status in bytes; all None for kernel threads and zombies.
 
-    Source: proc_pid_status(5), ``RssAnon:     1234 kB`` (Linux 4.5). Raises ParseError without a line
-    ``Uid``.
+    Source: proc_pid_status(5), ``RssAnon:     1234 kB`` (since Linux 4.5). The name, which the process
+    chooses, is the first line, where newlines are escaped. Raises ParseError if there is no line ``Uid``.
     """
     lines = text.partition("\n")[2]
     if "Uid:\t" not in lines:

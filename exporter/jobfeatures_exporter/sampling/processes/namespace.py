@@ -1,8 +1,9 @@
 """Translates control group paths that the kernel shows to an exporter in a control group namespace.
 
-In a podman or docker container, paths in /proc/PID/cgroup are relative to our own group:
-``0::/../../system.slice/some.scope/job_7``; see cgroup_namespaces(7). Our group is found by our pid in
-``cgroup.procs``.
+podman and docker give each container such a namespace by default on control groups v2. Paths in
+/proc/PID/cgroup are then relative to our own group: ``0::/../../system.slice/some.scope/job_7``; see
+cgroup_namespaces(7). The mounted file system is that of the host, so our own group is found there, by our pid
+in ``cgroup.procs``.
 """
 
 from __future__ import annotations
@@ -77,8 +78,9 @@ class GroupNamespace:
 def hides_processes(directory: JobDirectory, procfs: str, *, has_run: bool) -> bool:
     """Return whether a job's group in which we see no process has some in a PID namespace that is not ours.
 
-    v2 lists these as 0. v1 does not: there it is concluded if the group has used CPU time (`has_run`) and our
-    namespace is not the host's.
+    If the exporter's container has a PID namespace of its own, this holds for all processes of the host. v2
+    lists them as 0, in the group or below it. v1 does not list them: there it is concluded if `has_run`,
+    which says that the group's processes have used CPU time meanwhile, and our namespace is not the host's.
     """
     if directory.version != 2:
         try:

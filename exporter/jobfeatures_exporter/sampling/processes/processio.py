@@ -1,6 +1,7 @@
 """Sums what the processes of each job have read and written, from /proc/PID/io.
 
-A process is read if its stat line has changed, and at one of `READ_AGAIN` samples in any case.
+A process is read only if its stat line has changed; else it has not used a clock tick. Its input and output
+may still have grown a little. So each process is read at one of `READ_AGAIN` samples in any case.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class ProcessIoBook:
     def update(self, members: Mapping[JobKey, Sequence[ProcessSample]]) -> Mapping[JobKey, ProcessIo]:
         """Add one sample; return the totals by job.
 
-        `members` has the processes of each job; other jobs are forgotten. A job with an unreadable process is
-        left out of the result.
+        `members` has the processes of each job, which may be none. A job with a process that could not be
+        read is left out of the result. Jobs that are not in `members` are forgotten.
         """
         self._number += 1
         keys = {process.pid: key for key, processes in members.items() for process in processes}

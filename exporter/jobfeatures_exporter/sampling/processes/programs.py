@@ -13,7 +13,8 @@ MAX_BYTES = 256  # users choose paths, and each stands on every page
 def read_program(procfs: str, process: ProcessSample) -> str | None:
     """Return the path of a process's program, see proc_pid_exe(5); invalid UTF-8 becomes U+FFFD.
 
-    None if it is longer than `MAX_BYTES`, cannot be read (only root can), or has changed since the sample.
+    None if the path is longer than `MAX_BYTES` or cannot be read (only root can for other users' processes),
+    or if the process has started another command since its sample.
     """
     folder = f"{procfs}/{process.pid}"
     try:

@@ -37,10 +37,11 @@ def tell_apart(
 ) -> Mapping[Place, JobKey]:
     """Return the key that each job gets, by the name, place and node of its control group (see `place_of`).
 
-    Of several jobs with the same id, one keeps it, and the others become, and remain, ``ID@PLACE``. The id is
-    kept by the job at an ordinary place, else one that its batch system confirms here, else on a node that it
-    names, else the one in `before` (the last result), else the oldest. `named` returns the job that a group
-    names.
+    If several jobs have the same id, one of them keeps the id, and the others become ``ID@PLACE``. A job that
+    has become ``ID@PLACE`` remains so. The id is kept by the first job in this order: at an ordinary place;
+    at another place, if its batch system says that it runs here; on a node that its batch system names; with
+    the id in `before`, the last result; with the oldest group. Groups whose name several jobs share are left
+    out. `named` returns the job that a group names.
     """
     memberships = [*(group.membership for group in groups), *members]
     where = {(each.parent, each.node) for each in memberships}

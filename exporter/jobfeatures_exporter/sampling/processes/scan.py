@@ -1,8 +1,13 @@
 """Scans the processes of the node cheaply: /proc/PID/stat through descriptors that are kept open.
 
-A descriptor belongs to one process: once that has ended, reading it fails with ESRCH. Of a process whose line
-was unchanged, only the CPU clock is read, and stat if it has advanced. Other changes of a sleeping process
-are noticed within 32 samples.
+Reading an open descriptor saves the path walk, the open and the close, which cost more than the read itself.
+A descriptor belongs to one process, not to a pid: once that process has ended, reading it fails with ESRCH,
+and the pid is looked up again. A line that has not changed is not parsed again.
+
+Most processes sleep. Reading a process's CPU clock needs no file, and costs the kernel a fifth of writing the
+52 numbers of stat. A process without new CPU time has not changed its own state. So if a process's line was
+unchanged at the last sample, the clock is read, and stat only if the clock has advanced. What others do to a
+sleeping process is noticed late: a new parent when the old one has ended, anything else within 32 samples.
 """
 
 from __future__ import annotations
@@ -36,10 +41,11 @@ _LAST_WANTED = 21
 
 
 def parse_process_stat(data: bytes, *, page_bytes: int = PAGE_BYTES) -> ProcessSample:
-    r"""Return the process that the content of a /proc/PID/stat describes. Raises ParseError if malformed.
+    r"""Return the process that the content of a /proc/PID/stat describes.
 
-    Sample: ``1234 (a) b\n(c) S 1 1234 1234 0 -1 …``, with times in clock ticks, vsize in bytes, rss in pages.
-    The name may hold any byte and ends at the last ``)``. Source: proc_pid_stat(5).
+    Source: proc_pid_stat(5). Sample: ``1234 (a) b\n(c) S 1 1234 1234 0 -1 …``, with times in clock ticks,
+    vsize in bytes, rss in pages. The name may hold any byte, parentheses and newlines included, so it ends at
+    the last ``)``; invalid UTF-8 becomes U+FFFD. Raises ParseError if malformed.
     """
     end = data.rfind(b")")
     pid, bracket, name = data[: max(end, 0)].partition(b" (")
@@ -103,7 +109,8 @@ class _Entry:
 class ProcessScanner:
     """Reads all processes below `procfs` at each sample, in one thread.
 
-    As many descriptors stay open as `budget` allows. `budget` and `unreadable` are shared with other readers.
+    As many descriptors are kept open as `budget` allows; the files of the remaining processes are opened,
+    read and closed. `budget` and `unreadable`, if given, are shared with other readers.
     """
 
     def __init__(
@@ -124,8 +131,10 @@ class ProcessScanner:
     def scan(self) -> dict[int, ProcessSample]:
         """Return all processes that exist now, by pid, in the order of pids.
 
-        An unchanged process is the same object as last time; one that cannot be read now is as in the last
-        sample. Raises OSError if `procfs` cannot be listed.
+        An unchanged process is the same object as last time. A process that exists but cannot be read now is
+        returned as it was in the last sample. The same applies to a process that is missing in the list of
+        /proc although its open descriptor can still be read. Raises OSError if `procfs` itself cannot be
+        listed.
         """
         known = self._known
         names = os.listdir(self._procfs)

@@ -17,7 +17,8 @@ def read_thread_states(
 ) -> dict[int, Mapping[str, int]]:
     """Return how many threads each process has in each state, by pid and letter (see proc_pid_stat(5)).
 
-    A process whose threads cannot all be read is left out; one that has ended has an empty mapping.
+    A process whose threads cannot all be read is left out; one that has ended has an empty mapping. The state
+    of a process with one thread is taken from its sample, without reading.
     """
     found: dict[int, Mapping[str, int]] = {}
     for process in processes:

@@ -18,8 +18,8 @@ AGAIN_SAMPLES = 16
 class Awaited(NamedTuple):
     """The processes whose end to wait for, and the control groups to read when one ends.
 
-    `directories` are all jobs' groups; `by_pid` has, for each first process, the groups that may be removed
-    at its end.
+    `directories` are the control groups of all jobs. `by_pid` has the first processes of jobs, each with the
+    groups that may be removed when it ends.
     """
 
     directories: Collection[JobDirectory]

@@ -34,9 +34,12 @@ class _Due:
 class KernelSampler:
     """Reads eBPF's sums at each sample, and chooses the control groups whose processes have to be read too.
 
-    These show which processes to wait for, and the job's user. A group's are due at its 1st, 2nd, 4th … then
-    every 32nd sample, and when its list of pids has changed; at every sample while its job or user is
-    unknown.
+    A group's processes are due at its 1st, 2nd, 4th … then every 32nd sample. They show which of them to wait
+    for, as their end may be the job's, and the job's user if the kernel does not know it. After the 4th
+    sample, the group's list of pids is compared with the last one, and the processes are read, in this sample
+    and the next, only if the list has changed. Not even the list is read if the kernel counts as many
+    processes as before and no new task. A group whose job or user is unknown is due at every sample; any
+    other is due early by `list_again`.
     """
 
     def __init__(self, kernel: KernelSums, unreadable: Unreadable) -> None:
@@ -104,7 +107,8 @@ class KernelSampler:
     def list_again(self, sources: Collection[str]) -> None:
         """Have the processes of these groups (`JobDirectory.unique_name`) listed at the next sample.
 
-        Call this when a process has ended whose end could have been the job's.
+        Call this if one of them has ended whose end could have been the job's: others may have taken its
+        place.
         """
         for each in self._due.keys() & sources:
             self._due[each].due_at, self._due[each].counts = self._number, None

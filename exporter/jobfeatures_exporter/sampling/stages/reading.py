@@ -51,9 +51,10 @@ class ProcessReading:
         return any(each.is_here for each in self._finders)
 
     def read_all(self, *, is_wanted: bool) -> ProcessesRead | None:
-        """Begin a sample; return all processes of the node if wanted or due, else None.
+        """Begin a sample; return all processes of the node if they are wanted or due, else None.
 
-        Call this before the control groups are listed, so that each process's group is in the list.
+        They are read before the control groups, so that the group of each process read is in the list of
+        groups.
         """
         self._samples += 1
         is_due = self._always_all or self._samples % ALL_AGAIN_SAMPLES == 1 or self.needs_all

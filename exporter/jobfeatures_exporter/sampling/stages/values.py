@@ -55,7 +55,8 @@ class NodeReading(NamedTuple):
 class ListedGroups(NamedTuple):
     """The control groups of jobs at one sample, and readings of groups made since the sample before.
 
-    `between` has these by `JobDirectory.unique_name`, `gone` the removed groups with such a reading, by job.
+    `between` has these readings by `JobDirectory.unique_name`. `gone` has, by job, the removed groups that
+    have such a reading.
     """
 
     groups: GroupList
@@ -77,9 +78,10 @@ class ProcessesRead(NamedTuple):
 class Attributed(NamedTuple):
     """Which processes and control groups belong to which job or other work.
 
-    `keys` is by pid, `key_of` by `JobDirectory.unique_name` (None: the control group does not count).
-    `groups` has each job's control groups, `members` the processes of each key. `aliases` maps a name to the
-    job whose id was found later. `unconfirmed` are jobs that the batch system has yet to confirm.
+    `keys` is by pid, and `key_of` by `JobDirectory.unique_name` of a control group (None: the group does not
+    count). `groups` has the control groups of each job, `members` the processes of each key. `aliases` has
+    jobs by the name used before their id was known. `unconfirmed` are jobs whose groups the batch system has
+    yet to confirm.
     """
 
     keys: Mapping[int, Key]  # by pid
@@ -110,8 +112,8 @@ class ProcessTotals(NamedTuple):
 class GroupReading(NamedTuple):
     """What was read of one control group of a job at a sample.
 
-    `sums` are eBPF's. `has_gone`: it was removed, and the figures are its last. `core_nanosecs` is CPU time
-    by CPU (None: not requested).
+    `sums` are the kernel's (eBPF). With `has_gone`, the group was removed and the figures are its last ones.
+    `core_nanosecs` is CPU time on each CPU, empty if not counted; None: not requested.
     """
 
     directory: JobDirectory
@@ -124,8 +126,9 @@ class GroupReading(NamedTuple):
 class JobReading(NamedTuple):
     """What was read of one job at a sample; of an earlier sample if nothing of it has run since (`is_still`).
 
-    `memory` is its groups', else its processes'. `steps` has the groups of each step. `has_lost`: a group
-    below was removed before it was read. `hides_processes`: they are in another PID namespace.
+    `memory` is that of its groups, else the sum over its processes. `steps` has the groups of each step.
+    `has_lost` says that a group below the job's was removed before it was read, `hides_processes` that its
+    processes are in another PID namespace.
     """
 
     groups: Sequence[GroupReading] = ()

@@ -28,8 +28,8 @@ NODE, CONTROLLER = ROLES = ("node", "controller")  # roles of the daemon
 class Collector(NamedTuple):
     """A collector of metrics, as `COLLECTORS` lists it. Its file has its name, and is imported on demand.
 
-    `enabled`: it is on by default. `roles` are those of the daemon. `is_live`: it can be switched while the
-    daemon runs.
+    `enabled` says whether it is on by default, `roles` in which roles of the daemon it runs, and `is_live`
+    whether it can be switched on and off while the daemon runs.
     """
 
     name: str  # also the name of its file, in the room of its roles

@@ -58,7 +58,8 @@ def core_nanosecs(
 ) -> Mapping[int, int]:
     """Return a job's CPU time in nanoseconds by core.
 
-    On v1 the kernel counts it; on v2 it is all busy time of the job's exclusive cores (`own`) since boot.
+    On cgroup v1 it is what the kernel counts for the job. On v2 it is all busy time of the job's exclusive
+    cores (`own`) since boot.
     """
     if sample.core_nanosecs or snapshot.node is None or sample.cgroup_version != 2:
         return sample.core_nanosecs

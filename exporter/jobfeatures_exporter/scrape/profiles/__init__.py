@@ -1,7 +1,8 @@
 """Profiles: metrics under the names of other exporters, so that dashboards made for these keep working.
 
-Each has a file and an entry in `PROFILES`. A file offers `METRICS`, and `of_node(view)` and `of_job(view,
-sample)`, which yield readings. What a snapshot lacks is left out.
+Each has a file and an entry in `PROFILES`. A file offers `METRICS`, whose names are used unchanged, and up to
+two functions: `of_node(view)` and `of_job(view, sample)` yield readings from the same snapshot as all other
+metrics. What the other exporter measures but a snapshot lacks is left out.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, F
 def to_families(readings: Iterable[Reading]) -> list[Family]:
     """Return readings as metric families, without duplicate series.
 
-    Of two metrics with one name, or two jobs with the same labels, the first is shown.
+    If two profiles have a metric with the same name, the first one's declaration is used for both. If two
+    jobs have the same labels, the first is shown.
     """
     samples: dict[Metric, dict[Values, Number]] = {}
     for metric, values, value in readings:

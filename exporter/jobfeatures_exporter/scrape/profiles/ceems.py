@@ -1,8 +1,8 @@
 """Profile: metrics as CEEMS' exporter names them; its compute units are batch jobs with a control group.
 
-Pressure is the "full" one, in seconds. `uuid` is the job's id, `gpuuuid` the card's, `gpuiid` a MIG
-instance's number. Source: its pkg/collector/cgroup.go, and the expected output of its tests for
-``gpu_index_flag``.
+Source: its pkg/collector/cgroup.go; for the series that tell which cards a job has (``gpu_index_flag``), the
+output that its tests expect. Pressure is the "full" one, in seconds. `uuid` is the job's id, `gpuuuid` the
+card's, `gpuiid` a MIG instance's number on the card.
 """
 
 from __future__ import annotations

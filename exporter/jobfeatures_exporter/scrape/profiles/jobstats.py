@@ -1,7 +1,8 @@
 """Profile: names of Jobstats' plazonic/cgroup_exporter and plazonic/nvidia_gpu_prometheus_exporter.
 
-All are gauges, even CPU seconds. Empty `step` and `task` mean the whole job. Power is in milliwatts. Source:
-cgroup_exporter.go, main.go.
+Source: cgroup_exporter.go of the former, main.go of the latter. All are gauges, even CPU seconds. Empty
+`step` and `task` mean the whole job. Power is in milliwatts. A card that several jobs use has a series for
+each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Profile: names of guilbaults/slurm-job-exporter, for Slurm's jobs only.
 
-Memory is in bytes, power in milliwatts. `gpu` is the card's number, or a MIG instance's UUID. Source: its
-slurm-job-exporter.py.
+Source: its slurm-job-exporter.py. Memory is in bytes, although names lack the unit, and power in milliwatts.
+`gpu` is the card's number, or a MIG instance's UUID.
 """
 
 from __future__ import annotations

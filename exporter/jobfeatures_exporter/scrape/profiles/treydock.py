@@ -1,7 +1,7 @@
 """Profile: names of treydock/cgroup_exporter, for jobs that have a control group, by its path.
 
-CPU seconds are counters without a suffix. Memory differs between v1 and v2, as in the original. Source: its
-collector/collector.go, cgroupv1.go, cgroupv2.go.
+Source: its collector/collector.go, cgroupv1.go and cgroupv2.go. CPU seconds are counters without a suffix.
+Memory differs between the two versions of control groups, as it does in the original.
 """
 
 from __future__ import annotations

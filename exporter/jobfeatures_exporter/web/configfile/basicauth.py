@@ -1,7 +1,8 @@
 """Checks passwords of HTTP's basic authentication (RFC 7617) against bcrypt hashes.
 
-Bcrypt is slow: results are cached by a keyed digest. Checks run in a thread, one at a time, from a short
-queue, and are rate-limited per client.
+Bcrypt is slow on purpose. So each user and password is checked only once, in a thread, one check at a time;
+the result is cached under a keyed digest, whose key never leaves this process. Checks wait in a short queue
+and are rate-limited per client; cached credentials bypass both.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class BasicAuth:
     ) -> PasswordVerdict:
         """Return whether the user and password in an Authorization header are right, wrong or not checked.
 
-        `users` are password hashes by name. `client` identifies the sender for its rate limit. `now_secs` is
-        monotonic.
+        `users` are password hashes by name. `client` identifies the sender: each client's checks are
+        rate-limited. `now_secs` is a monotonic time.
         """
         given = parse_basic(header)
         if given is None or not given[1]:

@@ -1,7 +1,8 @@
 """Parses the web configuration file of Prometheus' exporters into options. Pure.
 
-A setting that Python's ssl cannot honour is an error if access control would suffer, else a warning: see
-docs/security.md. Source: prometheus/exporter-toolkit, docs/web-configuration.md.
+Source: prometheus/exporter-toolkit, docs/web-configuration.md. A setting that Python's ssl cannot honour is
+an error where ignoring it would weaken access control, and otherwise a warning; docs/security.md has a table,
+key by key.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ class Pem:
 class TlsOptions:
     """TLS parameters of a listener. Ciphers and curve have OpenSSL's names; None: OpenSSL's default.
 
-    `client_ca` has the authorities for clients' certificates; `allowed_sans` are names of which these must
-    have one (None: any).
+    `client_ca` has the authorities that sign clients' certificates. `allowed_sans` are the alternative names
+    of which a client's certificate must have one (None: any).
     """
 
     certificate: Pem
@@ -102,8 +103,8 @@ class RateLimit:
 class WebOptions:
     """The options in a web configuration file, each None or empty if it is not set.
 
-    `users` are bcrypt hashes by name, `headers` are added to each response, `rate` limits requests,
-    `warnings` name ignored settings.
+    `users` are bcrypt hashes of passwords by name, `headers` are added to each response, and `rate` limits
+    requests. `warnings` name the settings that are ignored, and why.
     """
 
     tls: TlsOptions | None = None

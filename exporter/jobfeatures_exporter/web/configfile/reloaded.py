@@ -24,8 +24,8 @@ MAX_READ_BYTES = 1 << 20
 class WebFile:
     """The current options of a web configuration file.
 
-    `options` and `context` (None: no TLS) are the last valid ones; `failures` counts failed loads; `problem`
-    is the latest load's error, or "".
+    `options` and `context` (None: no TLS) are those last loaded successfully; `failures` counts
+    failed loads, `problem` is the latest load's error, empty if it succeeded.
     """
 
     def __init__(self, path: str, *, quiet: bool = False) -> None:

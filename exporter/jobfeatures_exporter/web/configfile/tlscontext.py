@@ -69,9 +69,10 @@ def _read(pem: Pem, source: str) -> bytes:
 
 
 def is_allowed(certificate: Mapping[str, Any] | None, allowed: Collection[str] | None) -> bool:
-    """Return whether a client may connect: its certificate has one of the `allowed` names (None: any client).
+    """Return whether a client may connect: its certificate has one of the `allowed` names.
 
-    `certificate` is the verified one that `getpeercert` returns.
+    If `allowed` is None, every client may, even one without a certificate. `certificate` is the verified one
+    that `getpeercert` returns.
     """
     return allowed is None or any(name in allowed for name in names_of(certificate or {}))
 

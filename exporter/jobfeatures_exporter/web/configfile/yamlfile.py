@@ -1,6 +1,7 @@
 """Reads YAML with one declared type per key; errors name the line. Pure.
 
-Types are not guessed: a key named 123 or no is text. Aliases and duplicate keys are refused.
+Types are not guessed: a key named 123 or no is text. Constructs that make a small file expand (aliases) or
+ambiguous (duplicate keys) are refused.
 """
 
 from __future__ import annotations

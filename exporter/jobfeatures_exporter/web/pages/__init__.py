@@ -1,8 +1,11 @@
 """Makes the HTML pages for people from what the daemon knows (its `Context`). Pure.
 
-The pages work without their script, which only refreshes, sorts and filters. Nothing is inline or from
-elsewhere, as `CONTENT_SECURITY_POLICY` requires. All URLs are relative, so a proxy may serve them below a
-path.
+The pages are plain HTML that works without its script, which only refreshes, sorts and filters. Style, script
+and icon are files of our own listener; nothing is inline (no ``style=``, no ``<script>`` with text) and
+nothing comes from elsewhere, as `CONTENT_SECURITY_POLICY` requires. All URLs are relative: the pages work
+behind a proxy that serves them below a path.
+
+None of this is imported before somebody opens a page.
 """
 
 import os

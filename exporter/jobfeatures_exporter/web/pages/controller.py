@@ -65,8 +65,8 @@ def render_controller(
 ) -> str:
     """Return the HTML page of the controller role.
 
-    `families` are /metrics, `views` the batch systems, `find` the text searched for, `found` its jobs,
-    `node_url` the template of links to nodes' pages.
+    `families` are the metrics of /metrics, `views` the batch systems, `find` the text searched for, `found`
+    the jobs found, and `node_url` the template of links to nodes' pages.
     """
     data = PageData(context, families)
     systems = ", ".join(view.source for view in views)

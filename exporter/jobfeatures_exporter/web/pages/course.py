@@ -55,7 +55,8 @@ def _figures(course: UsageHistory) -> tuple[tuple[str, Sequence[float], Form], .
 def job_lines(course: UsageHistory, now_secs: float, *wholes: float | None) -> list[Html | None]:
     """Return sparklines of the CPUs, memory and busy GPUs that a job used, from its `course`.
 
-    One with too few values is None. `wholes` are the amounts allocated, the tops of the scales.
+    One with too few values is None. `wholes` are the amounts allocated to the job, in this order (None:
+    unknown): they are the top of each scale.
     """
     figures = zip(_figures(course), wholes, strict=True)
     return [_spark(what, course, values, form, whole, now_secs) for (what, values, form), whole in figures]
@@ -112,7 +113,8 @@ def lines_of_job(
 ) -> Html:
     """Return sparklines of what a job used in the last hour, with captions; a note if nothing is known.
 
-    The tops of their scales are `given` CPUs, `limit` bytes of memory, `cards` GPUs.
+    The tops of their scales are the job's allocation: `given` CPUs, `limit` bytes of memory, `cards` GPUs
+    (None: unknown).
     """
     course = course or UsageHistory()
     lines = zip(_figures(course), job_lines(course, now_secs, given, limit, cards), strict=True)

@@ -70,9 +70,10 @@ _PRESENCES = {
 class JobDetails:
     """Details of a job that are gathered only when its page is opened.
 
-    `processes` are shown, with `arguments` (command lines) by pid; `more_processes` counts others. `features`
-    are keys and values, by variable. `finding`: whether the job runs. `group` is its control group's path,
-    `grafana` a link.
+    `processes` are those shown (None: unknown), `arguments` their command lines by pid, and `more_processes`
+    counts those left out. `features` are keys and values, by the variable of their directory. `finding` is
+    the daemon's judgement on whether the job runs, `group` the path of its control group, and `grafana` a
+    link.
     """
 
     processes: Sequence[Placed] | None = None  # None: unknown; an empty command is withheld
@@ -95,7 +96,8 @@ def render_job(
 ) -> str:
     """Return the HTML page of a job on this node.
 
-    `families` are /metrics, `shown` is what pages show of the job, `course` its last hour.
+    `families` are the metrics of /metrics, `shown` is what pages show of the job, `course` its last hour
+    (None: unknown).
     """
     data, key = PageData(context, families), shown.key
     sample = context.snapshot.jobs.get(key) if context.snapshot is not None else None

@@ -20,8 +20,8 @@ def page(
 ) -> str:
     """Return a whole page; `head` is shown next to the title.
 
-    `links` (address, text) are added to the navigation, if they have an address. `base` is the relative URL
-    of the front page. `kind` is a CSS class.
+    `links` (address, text) are added to the navigation; those without an address are left out. `base` is the
+    relative URL of the front page, empty on that page itself. `kind` is a CSS class of the whole page.
     """
     every = [(base + href, text) for href, text in LINKS]
     every += [(base, "All jobs")] if base else []

@@ -1,7 +1,7 @@
 """Makes HTML that is safe against injection: all text is escaped unless it was made here. Pure.
 
-Users' job names may contain anything: markup, line breaks, characters that reverse text, ten thousand
-letters.
+Users choose job names freely, so they may contain anything: markup, line breaks, characters that reverse the
+text after them, ten thousand letters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ Child = str | None
 def tag(element: str, /, *children: Child, **attributes: Attribute) -> Html:
     """Return an element: children that are not `Html` are escaped, None is skipped.
 
-    ``class_`` becomes class, other underscores hyphens. True gives the bare name; False and None omit it.
+    ``class_`` becomes class, underscores in names become hyphens; True gives the bare
+    name, False and None omit the attribute.
     """
     text = "".join(_attribute(each, value) for each, value in attributes.items())
     if element in _VOID:

@@ -75,7 +75,8 @@ def render_node(
 ) -> str:
     """Return the HTML page of a node.
 
-    `families` are /metrics, `history` is the last hour, `asked` says how jobs are shown and sorted.
+    `families` are the metrics of /metrics, `history` is the last hour (None: unknown), and `asked` says how
+    the jobs are shown and sorted.
     """
     data = PageData(context, families)
     shown = view_context(context, data.numbers, MAX_ROWS)

@@ -182,8 +182,9 @@ def table(
 ) -> Html:
     """Return a table in its own scrollable box; columns empty in every row are left out.
 
-    `identity` is its HTML id, `more` the number of rows left out. `kind` are CSS classes: ``cards`` (rows
-    become cards on a phone), ``sortable``. Columns in `down_first` are sorted in descending order first.
+    `identity` is its HTML id, `more` the number of rows left out. `kind` are CSS classes: rows of ``cards``
+    become cards on a phone, and the script lets users sort and filter ``sortable`` tables. Columns in
+    `down_first` are sorted in descending order first.
     """
     every = list(rows)
     filled = {at for row in every for at, cell in enumerate(row.cells) if cell.content}

@@ -1,4 +1,8 @@
-"""Computes when a job should end by its user's share, and which earlier jobs use the share. Pure."""
+"""Computes when one job is expected to end by its user's share, and which earlier jobs use the share.
+
+Pure functions. The bounds of the end and the verdict come from `jobfeatures.analysis.schedule.live.outlook`;
+this module adds the numbers that explain them.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +53,12 @@ class Ahead(NamedTuple):
 class Expectation:
     """The bounds of one job's expected end, and the figures that explain them.
 
-    Times are in epoch seconds, or since the log's time zero. The expected end is between `lower_secs` and
-    `upper_secs` (None: no bound). `full_secs` is the lower bound if the job uses its whole limit.
+    Times are in epoch seconds, or in seconds since the log's time zero. The expected end is between
+    `lower_secs` and `upper_secs` (None: no bound); these are equal, and final, once the job and all earlier
+    jobs of its user have ended. `full_secs` is the lower bound if the unfinished job uses its whole limit.
     `taken_cpu_secs` are the CPU seconds of the share, at least and at most, that earlier jobs use after this
-    job's arrival; `ahead` are some of these `ahead_jobs`. If `is_partial`, earlier jobs may be missing: there
-    is no upper bound, and the job is never certainly late.
+    job's arrival. `ahead` are some of the `ahead_jobs` jobs that do so. If `is_partial`, earlier jobs of the
+    user may be missing: then there is no upper bound, and the job is never called certainly late.
     """
 
     asked: JobsOfUser
@@ -99,10 +104,11 @@ class Expectation:
 
     @property
     def late_secs(self) -> tuple[Number | None, Number] | None:
-        """Return by how many seconds the job is late, at least (None: unknown) and at most.
+        """Return by how many seconds the job is late: a pair of a minimum (None: unknown) and a maximum.
 
-        None for a job that has not started or is suspended. For a running job, the maximum is how late it
-        would be if it ended now.
+        Returns None for a job that has not started or is suspended. For a running job, the maximum is by how
+        much it would be late if it ended now: with each further second, its expected end moves by at least
+        a second too.
         """
         facts = self.facts
         if facts.end_secs is not None:
@@ -122,8 +128,9 @@ def compute_expectation(
 ) -> Expectation:
     """Compute the bounds of a job's expected end as of `now_secs`, with the figures that explain them.
 
-    `asked` holds the job and its user's earlier jobs; if `is_partial`, some may be missing. Raises
-    NotExpectedError if the job's values do not allow it, or the share is 0.
+    `asked` holds the job and all earlier jobs of its user; `is_partial` says that some of these may be
+    missing. `mode` is that of `Lanes`. Raises NotExpectedError if the job's values do not allow it, or if
+    the user's share is 0.
     """
     facts = asked.jobs[asked.place]
     reason = why_not(facts)

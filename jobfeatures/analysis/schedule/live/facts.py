@@ -24,10 +24,11 @@ from jobfeatures.records.model import Job, JobState
 
 
 class JobFacts(NamedTuple):
-    """The facts about a job, or about one run of a requeued job; None: unknown, or not yet known.
+    """The facts about a job, or about one run of a requeued job. None means unknown, or not yet known.
 
-    Times are in epoch seconds, or since the log's time zero. `array_id` is empty outside arrays, `task` the
-    index in the array (−1: none). `tasks` is the number of array tasks that this entry stands for.
+    Times are in epoch seconds, or for a log without dates in seconds since its time zero. `array_id` is empty
+    for a job outside an array; `task` is the job's index in its array, −1 for none. `tasks` is the number of
+    array tasks that this entry stands for.
     """
 
     job_id: str
@@ -96,10 +97,10 @@ def _known(value: Number | None) -> Number:
 
 
 def supersedes(new: JobFacts, old: JobFacts) -> bool:
-    """Return whether a new report about a job replaces an old one.
+    """Return whether the report `new` about a job replaces the report `old` about the same job.
 
-    It does if it is about a later run, or about the end of the same run. A second report of an end is a
-    correction.
+    A report replaces an older one if it is about a later run, or if it reports the end of the same run. A
+    later report of the same end counts as a correction.
     """
     if (new.submit_secs or 0) != (old.submit_secs or 0):
         return (new.submit_secs or 0) > (old.submit_secs or 0)  # a requeue is a submission of its own

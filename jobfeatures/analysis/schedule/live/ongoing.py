@@ -1,8 +1,9 @@
 """Measures a schedule in progress: keeps expected ends up to date as jobs arrive and end. Pure.
 
-A user's ended job is settled once all jobs before it have ended: its expected end is final, and it is added
-to the sums and dropped. Later jobs are placed anew at each query. Records may come in any order, repeated or
-corrected.
+Each user's jobs are kept in order of arrival. An ended job is settled once all jobs before it have ended too:
+then its expected end is final, and the job is placed into the user's share, added to the sums, and dropped.
+Jobs after the first unfinished one are kept, and placed anew at each query. Until a job is settled, its
+records may come in any order, repeated or corrected, and give the same sums.
 """
 
 from __future__ import annotations
@@ -196,9 +197,11 @@ class LiveSchedule:
         self._slowdowns[partition].add(max(1.0, response / max(facts.runtime_secs, TAU_SECS)), times)
 
     def horizon_secs(self, answered_secs: float) -> float:
-        """Return the time until which the records of jobs are complete; −∞ if there is none.
+        """Return the time until which the records of jobs are complete.
 
-        It is the last sample of the queue before `answered_secs`, when accounting reported all ended jobs.
+        `answered_secs` is the time at which accounting reported all ended jobs. The result is the time of the
+        last sample of the queue that is not later: a job that had arrived by that time was in this sample, or
+        is in accounting. The result is −∞ if there was no such sample.
         """
         return max((each for each in self._queue_secs if each <= answered_secs), default=-math.inf)
 

@@ -1,12 +1,16 @@
-"""Computes bounds of unfinished jobs' expected ends, and verdicts: whether jobs can still end in time. Pure.
+"""Computes bounds of unfinished jobs' expected ends, and verdicts: whether jobs can still end in time.
 
-An unknown runtime is between the elapsed time and the time limit. The longer earlier jobs run, the later a
-job is expected to end. If jobs keep to their limits and processors,
+A runtime not yet known is at least the elapsed time, and at most what the time limit allows. The longer
+earlier jobs run, the later a job is expected to end. So elapsed times give lower bounds of expected ends, and
+limits give upper bounds. For each second that a job itself runs longer, its expected end is at least a second
+later, because the job never uses more of the share than it requested. Therefore
 
-- a running job is certainly late if it would be late after its whole limit, and certainly in time if it would
-be in time were it to end now;
-- a waiting job is certainly late if it would be late were it to start now and use its whole limit (Tóth and
-Klusáček's measure).
+- a running job is certainly late if it would be late after using its whole limit,
+  and certainly in time if it would be in time were it to end now;
+- a waiting job is certainly late if it would be late were it to start now and
+  use its whole limit (Tóth and Klusáček's measure, used while jobs run).
+
+All of this holds provided that jobs keep to their limits and to the processors that they requested. Pure.
 """
 
 from __future__ import annotations
@@ -61,9 +65,10 @@ def compute_outlooks(
 ) -> Iterator[Outlook]:
     """Yield bounds and verdict for each of one user's unfinished jobs; array tasks are separate jobs.
 
-    `lanes` is the user's share with earlier jobs placed; it is not changed. `jobs` are the later jobs that
-    count, in order of arrival, ended ones included. One processor is `scale` lanes. Tasks beyond `MAX_TASKS`
-    of an array and `MAX_ALL_TASKS` in all are left out; later jobs have no upper bound.
+    `lanes` is the user's share, in which only the user's earlier jobs have been placed; it is not changed.
+    `jobs` are the jobs after these that count in the figures, ended ones included, in order of arrival. One
+    processor is `scale` lanes. Tasks beyond `MAX_TASKS` of a waiting array, and beyond `MAX_ALL_TASKS` of all
+    arrays, are left out; jobs after them have no upper bound.
     """
     low, high = lanes.copy(), lanes.copy()
     mode, is_bounded = lanes.mode, True

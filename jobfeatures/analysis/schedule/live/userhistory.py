@@ -37,8 +37,9 @@ class NoSuchJobError(JobfeaturesError):
 class ReportedJob(NamedTuple):
     """The facts about one job, and further values that the batch system reported about it.
 
-    `names` are its other names, such as ARRAY_TASK. The other fields are a waiting job's: task numbers such
-    as ``2-5,9``, reason, planned start, and whether it is held.
+    `names` are other names of the job, such as ARRAY_TASK. The remaining fields are of a waiting job: the
+    task numbers of a waiting array such as ``2-5,9``, the reason why the job waits, the planned start, and
+    whether it is held until somebody releases it.
     """
 
     facts: JobFacts
@@ -50,10 +51,12 @@ class ReportedJob(NamedTuple):
 
 
 class JobsOfUser(NamedTuple):
-    """One user's jobs in order of arrival; `jobs[place]` is the one asked about, `reported` its report.
+    """One user's jobs in order of arrival.
 
-    `is_whole_array`: it is the last task of the array asked about. `components` is the number of components
-    of its heterogeneous job. `unplaced` counts unfinished jobs left out because too little is known.
+    `jobs[place]` is the job that was asked about, `reported` its report. If `is_whole_array`, the user asked
+    about an array, and the job is its last task. `components` is the number of components of the
+    heterogeneous job that the job belongs to. `unplaced` is the number of the user's other unfinished jobs
+    that are left out because too little is known about them.
     """
 
     jobs: tuple[JobFacts, ...]
@@ -79,9 +82,10 @@ def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
 
 
 def compute_begin(now_secs: float, history_secs: float) -> int:
-    """Return the epoch time from which ended jobs count, one to two `history_secs` ago.
+    """Return the epoch time from which ended jobs count.
 
-    It is a multiple of `history_secs`, so that it mostly stays the same after a restart.
+    It is a multiple of `history_secs`, one to two `history_secs` ago. So a daemon that restarts within
+    `history_secs` mostly computes the same time again.
     """
     return max(0, int((math.floor(now_secs / history_secs) - 1) * history_secs))
 
@@ -160,9 +164,10 @@ def merge(reported: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
 
 
 def find_job(reported: dict[str, ReportedJob], asked: str) -> ReportedJob:
-    """Return the job named by a job id, ARRAY_TASK, JOB+COMPONENT, or an array's id (its last task).
+    """Return the job named by `asked`: a job id, ARRAY_TASK, JOB+COMPONENT, or an array's id.
 
-    A server's or schedd's name behind the id may be left out. Raises NoSuchJobError for none or several.
+    The name of a server or schedd may stand behind an id, as qsub prints it, or be left out. For an array's
+    id, its last task is returned. Raises NoSuchJobError if no job or several have this name.
     """
     members = [each for each in reported.values() if asked and each.facts.array_id == asked]
     if members:

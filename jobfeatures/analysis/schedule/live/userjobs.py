@@ -43,9 +43,11 @@ class UserJobs:
         self._notes: list[str] = []
 
     def ask(self, job_id: str) -> Found:
-        """Return the jobs and shares of the user who owns the job `job_id`, with notes on unreadable values.
+        """Query the user who owns the job `job_id`: the user's jobs and share.
 
-        Raises SourceError without an answer, NoSuchJobError if there is no such job.
+        Returns the user's jobs, the shares, the time of the query (epoch seconds), and notes on what could
+        not be read. Raises SourceError if the batch system does not answer, NoSuchJobError if it has no such
+        job.
         """
         now_secs = self._clock.now_secs()
         begin_secs = compute_begin(now_secs, self._history_secs)

@@ -1,4 +1,5 @@
-"""Draws the quality of schedules as pictures, and as an HTML report; needs the extra ``analysis``.
+"""Draws the quality of schedules as pictures, and as an HTML report.
 
-`drawn` holds the data of one schedule, `draw` draws one or several, `reportpage` makes the report.
+Needs matplotlib: the extra ``analysis``. `drawn` holds the data that are drawn of one schedule, `draw` draws
+one or several schedules, `reportpage` makes an HTML page of pictures and tables.
 """

@@ -1,7 +1,7 @@
 """Draws two box plots over users, side by side, with one row per schedule.
 
-One is of VEET, the percentage of a user's jobs that ended after their expected end, one of weighted
-tardiness.
+One shows VEET, the percentage of a user's jobs that ended after their expected end, the other the weighted
+tardiness of each user.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ _ENDING = re.compile(rf"(\.(swf|jsonl?|csv|txt|log))?({'|'.join(map(re.escape, C
 class DrawnSchedule:
     """What is drawn of one schedule. Times are in seconds since its log's time zero.
 
-    `document` holds the figures, `runs` the marks of late jobs (see `heatmap`). For each interval between
-    `edges`, `use` is the mean use of each resource, `waiting` the mean number of waiting jobs.
+    `document` holds the figures, from `make_document`; `runs` hold the marks of late jobs, see `heatmap`. For
+    each interval between `edges`, `use` holds the mean use of each resource, and `waiting` the mean number
+    of waiting jobs.
     """
 
     document: Values  # as `make_document` returns it

@@ -1,8 +1,9 @@
 """Computes when each user's jobs were late, for heatmaps. Pure functions; needs numpy.
 
-A job that ended after its expected end (EET) leaves a mark, from EET − runtime (the latest start that would
-have kept it) on, as long as the job was late. Time is cut into cells: a mark covers ceil(tardiness / cell)
-cells from cell floor(begin / cell) on. Source: Tóth and Klusáček, section 3.3, EET heatmaps.
+A job that ended after its expected end (EET) leaves a mark. The mark begins at the latest start that would
+have kept the expected end, EET − runtime, and is as long as the job was late (Tóth and Klusáček, section 3.3,
+EET heatmaps). Time is cut into cells, of a minute in that paper. A mark covers ceil(tardiness / cell) cells,
+from cell floor(begin / cell) on.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ SHORT_SECS: Final = 7200  # shorter spans have cells of one second
 
 
 class Marks(NamedTuple):
-    """The marks in a heatmap of jobs that ended after their expected end: one entry per job.
+    """The marks that jobs leave in a heatmap if they ended after their expected end: one entry per job.
 
-    `user` is the user's index, `begin` in seconds since the log's time zero, `tardiness` the seconds that the
-    job was late, which is the mark's length.
+    `user` is the index of the job's user, `begin` the beginning of the mark in seconds since the log's time
+    zero, and `tardiness` its length, the seconds by which the job was late.
     """
 
     user: Array
@@ -32,9 +33,10 @@ class Marks(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The columns of a heatmap, each `width` cells of `cell_secs` seconds wide.
+    """The division of a heatmap's time: it has `columns` columns, each of which is `width` cells wide.
 
-    The first column begins `first` × `cell_secs` seconds after the log's time zero.
+    A cell is `cell_secs` seconds. The first column begins `first` × `cell_secs` seconds after the log's time
+    zero.
     """
 
     cell_secs: int
@@ -84,8 +86,9 @@ def make_grid(first_secs: float, last_secs: float, most_columns: int) -> Grid:
 def compute_heatmap(marks: Iterable[Marks], row_of: Array, rows: int, grid: Grid) -> Array:
     """Return an array of `rows` × the columns of `grid`, which counts late jobs.
 
-    A value is the number of marks in a cell, summed over the row's users and averaged over the column's
-    cells. `row_of` is each user's row, −1 for users left out.
+    A value is the number of marks in a cell, summed over the users of the row, and averaged over the cells of
+    the column. `row_of` holds the row of each user, −1 for users left out. The cost depends on the number of
+    marks and on the size of the result, not on the number of cells.
     """
     cells = np.zeros((rows, grid.columns + 2))
     for users, begins, lasts in marks:
@@ -114,8 +117,8 @@ def _begun(row: Array, cell: Array, rows: int, grid: Grid) -> Array:
 def rank_users(weights: Sequence[dict[str, float]], marked: Sequence[set[str]]) -> list[str]:
     """Return the users who have late jobs in any schedule, those with the largest total weight first.
 
-    For each schedule, `weights` holds the users' weights, `marked` the users with late jobs. Equals are
-    sorted by name.
+    `weights` holds for each schedule a number per user (the user's weighted tardiness), which is summed over
+    the schedules; `marked` holds for each schedule the users with late jobs. Equal users are sorted by name.
     """
     users = set().union(*marked)
     return sorted(users, key=lambda user: (-sum(each.get(user, 0) for each in weights), user))

@@ -112,7 +112,8 @@ def _share_from(document: Values) -> list[str]:
 def to_inline(svg: str, prefix: str, alt: str) -> str:
     """Convert an SVG document to an element inside an HTML page.
 
-    All ids get the `prefix`; colours follow the page's theme; `alt` describes the picture.
+    All ids get the `prefix`, so that they are unique in the page; colours follow the page's theme; `alt`
+    describes the picture. Only tags are changed: in SVG written by matplotlib, no text contains a `<`.
     """
     body = _TAG.sub(lambda tag: _themed(tag.group(), prefix), _HEAD.sub("", svg, count=1)).strip()
     start = re.match(r"<svg[^>]*>", body)

@@ -1,8 +1,11 @@
-"""Parses accounting from ``sacct --json`` and slurmrestd (``/slurmdb/VERSION/jobs``). Pure.
+"""Parses accounting from ``sacct --json`` and from slurmrestd. Pure.
 
-Versions are v0.0.37 to v0.0.43. Jobs contain their steps. CPU time of tasks is in milliseconds, memory and
-I/O in bytes, memory of resources in MiB. v0.0.37 and v0.0.38 report exit code 0 for failed jobs, and CPU time
-for steps only. Source: https://slurm.schedmd.com/rest_api.html
+slurmrestd sends it for ``/slurmdb/VERSION/jobs``; versions are v0.0.37 to v0.0.43. Jobs contain their steps.
+CPU time of a step's tasks is in milliseconds, memory and file I/O in bytes; requested and allocated resources
+are lists of trackable resources, with memory in MiB. Source: https://slurm.schedmd.com/rest_api.html
+
+v0.0.37 and v0.0.38 (Slurm 21.08 to 22.05) report exit code 0 for failed jobs and CPU time for steps only, and
+slurmrestd reports an end for running jobs; in v0.0.37 a job's start is the time when it became eligible.
 """
 
 from __future__ import annotations
@@ -282,8 +285,9 @@ def _exit(record: JsonRecord, word: str, *, version: str) -> tuple[int | None, i
 def db_state(record: JsonRecord, *path: str) -> str:
     """Return the base state of a job or step: the text at `path`, or the first word of a list there.
 
-    A requeued run (``["PENDING", "REQUEUED"]``) is REQUEUED, a part before a resize RESIZING. Raises
-    ParseError.
+    A run that was requeued is ``["PENDING", "REQUEUED"]`` since Slurm 23.11: this returns REQUEUED, as sacct
+    prints it. The part of a run before it was resized is ``["PENDING", "RESIZING"]``: this returns RESIZING.
+    Raises ParseError if there is no state.
     """
     words = record.words(*path)
     word = REQUEUED if REQUEUED in words else words[0].partition(" ")[0] if words else ""
@@ -297,8 +301,8 @@ def db_state(record: JsonRecord, *path: str) -> str:
 def resources(record: JsonRecord, *path: str) -> dict[str, int]:
     """Return the amounts in the list of trackable resources at `path`, by name, such as ``gres/gpu``.
 
-    A malformed number is left out, and noted in `record.unread`; for CPUs, memory, nodes and GPUs, it raises
-    ParseError.
+    A resource without a number is left out. So is one with a malformed number, which is noted in
+    `record.unread`; but a malformed number of CPUs, memory, nodes or GPUs raises ParseError.
     """
     found = {}
     for each in record.records(*path):

@@ -1,7 +1,8 @@
 """Parses nodes, partitions, reservations, licences and load in Slurm's JSON, v0.0.37 to v0.0.43. Pure.
 
-From v0.0.39 on, a node's state and flags are one list, and partitions have ``nodes.configured`` and
-``partition.state``. Times of ``diag`` are microseconds.
+A node's state was a text, with its flags in a separate list; from v0.0.39 on one list has both. The same
+version moved a partition's nodes to ``nodes.configured`` and its state to ``partition.state``. Times of
+``diag`` are microseconds.
 """
 
 from __future__ import annotations

@@ -65,8 +65,9 @@ def _cut(job: Job, source: str) -> Rejected:
 def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
     """Return the job in a JSON object. Raises ParseError if a field is malformed.
 
-    Times are epoch seconds, ``time_limit`` minutes, sizes MiB. CPUs, memory and GPUs are those on this node
-    (`node_name`); with None, they are known only for a single-node job.
+    Times are epoch seconds, ``time_limit`` minutes, sizes MiB. The estimated start of a pending job becomes
+    `planned_secs`; its estimated end is left out. `node_name` is this node's NodeName: CPUs, memory and GPUs
+    are the job's share of this node. With None they are only known for a job on a single node.
     """
     job_id = checked_id(str(record.count("job_id")), field="job_id")
     words = record.words("job_state")

@@ -1,6 +1,7 @@
 """Reads logs that ``sacct --json``, ``squeue --json`` or slurmrestd wrote, v0.0.37 to v0.0.43. Pure.
 
-A log is one JSON object, or several. Jobs with a ``job_state`` come from the queue, others from accounting.
+A log is one JSON object, or several, read as a whole. A job with a ``job_state`` comes from the queue; the
+others come from accounting and contain their steps.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A client of slurmrestd: one GET request per query, in the newest API version that both sides know.
 
-Over TCP it needs a token, on a Unix socket none. Source: https://slurm.schedmd.com/rest.html.
+Source: https://slurm.schedmd.com/rest.html. On a Unix socket slurmrestd learns the
+client's user from the kernel; over TCP a token is needed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ _OFFERED = re.compile(r"/slurm/(v[0-9]+\.[0-9]+\.[0-9]+)/")
 
 
 class Rest(Server):
-    """Client of slurmrestd. It finds a common version of the API at the first query, and after a change."""
+    """Client of slurmrestd.
+
+    It finds a common version of the API at the first query, and another one if the server no longer has that
+    version.
+    """
 
     def __init__(self, url: str, *, token_file: str | None = None, max_bytes: int = 32 * 2**20) -> None:
         """`url` is slurmrestd's address. Raise SourceError if it is malformed."""

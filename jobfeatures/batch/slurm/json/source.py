@@ -59,8 +59,10 @@ class JsonAsker:
     ) -> tuple[Answers, NodeAnswer | None]:
         """Query the jobs `job_ids` and, if `about_node`, this node; return both answers.
 
-        The second is None if the node was not queried or gave no answer. `known` is not used. The first query
-        without an answer ends the poll; if it is the very first, SourceError is raised.
+        The second answer is None if the node was not queried or gave no answer. All details are queried, even
+        of `known` jobs. A job is gone only if Slurm answers with the error number of "Invalid job id". The
+        first query without an answer ends the poll, as further ones would wait too; if it is the very first,
+        SourceError is raised.
         """
         del known
         deadline = self._clock.monotonic_secs() + self._timeout_secs

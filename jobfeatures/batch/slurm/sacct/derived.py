@@ -35,10 +35,10 @@ _WITHOUT_0: Final = frozenset({JobState.FAILED, JobState.PREEMPTED})
 
 
 def derive_columns(values: Mapping[str, Any], count: int) -> dict[str, list[Any]]:
-    """Return the columns of job records that depend on several columns of sacct, by field name.
+    """Return the columns of job records whose values depend on several columns of sacct, by field name.
 
-    They are `DERIVED`. `values` has sacct's columns `REPORTED`, each with `count` rows. For jobs that ran and
-    have ended, reported values are copied; else `derive` computes them.
+    Their names are `DERIVED`. `values` has the columns of sacct named in `REPORTED`, each with `count` rows.
+    If a job ran and has ended, reported values are copied; else `derive` computes them.
     """
     given = {name: values.get(name) or [_ABSENT.get(name)] * count for name in REPORTED}
     # sacct before 26.05 takes 128 from exit statuses; what was taken from its nodes had none.
@@ -107,10 +107,11 @@ def derive(
     user: float | None,
     system: float | None,
 ) -> tuple[Any, ...]:
-    """Return one job's values of the fields `DERIVED`, in order, from those of the columns `REPORTED`.
+    """Return one job's values of the fields `DERIVED`, in the order of that tuple.
 
-    A job without a CPU or a node has not run, whatever its Start. The end of a running or pending job is
-    unknown. CPU time 0 of a running job means unknown.
+    The arguments are its values of the columns `REPORTED`. A job that never had a CPU or a node has not run,
+    whatever its Start is. The end of a running or pending job is unknown. CPU time is reported when steps
+    end, so 0 for a running job means unknown.
     """
     is_finished, is_pending = state.is_finished, state is JobState.PENDING
     cpus = allocated.get("cpu") if cpus is None else cpus

@@ -1,8 +1,9 @@
 """Splits lines of ``sacct -P`` into rows with as many fields as the header has names.
 
-A name may contain the delimiter and newlines. A row with too many fields is repaired if one column is free
-text, a row on several lines is joined; what stays unreadable is rejected. A log made with ``--json``, or with
-a ``--delimiter`` that no name has, loses nothing.
+sacct escapes nothing: a name may contain the delimiter and newlines. A row with too many fields is repaired
+if only one column is free text. A row on several lines is joined if none of these lines looks like a row
+itself. A repaired row with anything unreadable is rejected, as are all other lines that make no row. A log
+made with ``--json``, or with a ``--delimiter`` that no name has, loses nothing.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ class RecordConverter:
         """Yield lists of the rows' records, with the error in place of a malformed row's record.
 
         `numbers` are the rows' line numbers. Malformed text in an optional column is unknown and counted in
-        `notes`; in a `repaired` row it is an error.
+        `notes`; in a `repaired` row it is an error, as its fields may belong to other columns.
         """
         try:
             yield self.convert(columns)

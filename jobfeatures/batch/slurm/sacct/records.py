@@ -39,9 +39,10 @@ def read_records(
 ) -> Iterator[JobRecord | StepUse | JobBatch | Rejected]:
     """Yield the jobs of a log, each followed by its steps, and a Rejected for each malformed row.
 
-    `zone` is the time zone of the machine that ran sacct (None: this machine's). Each run of a requeued job
-    (``sacct -D``) has a record. `folds_steps` merges steps into their jobs. `source` names the log in errors;
-    `notes` counts values that could not be read.
+    `zone` is the time zone of the machine that ran sacct (None: this machine's); times in epoch seconds
+    (``SLURM_TIME_FORMAT=%s``) need none. Each run of a requeued job (``sacct -D``) has a record. With
+    `folds_steps`, steps are merged into their jobs. `source` names the log in errors; `notes` counts values
+    that could not be read.
     """
     rest = iter(lines)
     try:

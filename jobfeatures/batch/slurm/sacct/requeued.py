@@ -1,7 +1,9 @@
-"""Finds out how a run in accounting's state REQUEUED ended. Pure.
+"""Finds out what the state REQUEUED in accounting means, besides that a run was taken from its nodes. Pure.
 
-It may have been taken from its nodes (ExitCode 0:0), have failed with a code of RequeueExit, or be a
-scrontab's job, requeued at its end. With 0:0 and a COMPLETED batch step, nobody knows.
+Slurm also requeues a scrontab's job at its end, for its next time, and one that exits with a code of
+RequeueExit. A run that was taken from its nodes has the ExitCode 0:0 (26.05.5), so one with another code has
+ended by itself. With 0:0 and a batch step that is COMPLETED nobody knows: either a scrontab's run has
+succeeded, or a script has ended in order when its requeue was announced, or asked for it.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ _EXIT = re.compile("[0-9]+:[0-9]+")
 
 
 def state_of_requeued(*, has_code: bool, batch_step: str | None) -> JobState:
-    """Return how a run in state REQUEUED ended: FAILED if it has an exit code (`has_code`).
+    """Return how a run in state REQUEUED ended.
 
-    Else UNKNOWN if its `batch_step` is COMPLETED, and PREEMPTED otherwise.
+    FAILED if it has an exit code (`has_code`). Else UNKNOWN if its batch step's state is COMPLETED, and
+    PREEMPTED if the step has another state or there is none (None).
     """
     if has_code:
         return JobState.FAILED
@@ -33,7 +36,8 @@ def state_of_requeued(*, has_code: bool, batch_step: str | None) -> JobState:
 def with_ends(batches: Iterable[Batch], names: Sequence[str]) -> Iterator[Batch]:
     """Yield batches of rows in which a job's state REQUEUED also says how it ended: ``REQUEUED FAILED``.
 
-    A batch holds line numbers and columns, named by `names`. Its last rows may move to the next batch.
+    A batch holds the line numbers and the columns of some rows; `names` are the columns' names. The last rows
+    of a batch may be moved to the next one.
     """
     places = {name: place for place, name in reversed([*enumerate(names)])}
     head, state, code = (

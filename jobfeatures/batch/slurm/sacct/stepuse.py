@@ -21,8 +21,8 @@ def with_steps(
 ) -> tuple[list[int | None], list[bool]]:
     """Return each row's memory use in bytes, and whether the row stays: steps that follow their job do not.
 
-    A job's memory use is the largest of its own and its steps'. `heads` are the rows' job ids. A row with
-    None in `steps` is a job.
+    The memory use of a job is the largest of its own and its steps'. `heads` are the rows' job ids; a row is
+    a step if its value in `steps` is not None.
     """
     most = list(memory_bytes)
     is_shown = [True] * len(most)
@@ -47,8 +47,9 @@ def is_step(each: Entry) -> bool:
 def steps_of_last(last: list[Entry], found: Sequence[Any], notes: Notes) -> int:
     """Add to the job `last[0]` its steps, with which `found` begins; return how many they are.
 
-    `last` is a job and its steps found before. If `last[0]` is a batch, its last job's steps are counted in
-    `notes` and dropped.
+    `found` are the next records; `last` is a job, followed by those of its steps that were already found. If
+    `last[0]` is a batch of jobs, the steps belong to the batch's last job; they are counted in `notes` and
+    dropped.
     """
     job: Any = last[0] if last else None
     if job is None or is_step(job):

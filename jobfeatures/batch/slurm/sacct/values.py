@@ -1,6 +1,7 @@
-"""Parsers of the texts in sacct's columns, with caches of results, as texts repeat. Pure.
+"""Parsers of the texts in sacct's columns, and caches of their results. Pure.
 
-Source: sacct(1), "Job Accounting Fields" and "JOB STATE CODES".
+Source: sacct(1), "Job Accounting Fields" and "JOB STATE CODES". Logs repeat
+the same texts, so each is converted once.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ ENDED = {REQUEUED: JobState.PREEMPTED, "RESIZING": JobState.UNKNOWN}  # of what 
 def parse_job_id(text: str) -> Identity:
     """Split ``12``, ``12_3``, ``12_[4-9%2]`` or ``12+1`` into its parts. Raises ParseError for other text.
 
-    Of a truncated list of tasks, as in ``12_[1,3,6...%3]``, those before the cut are returned.
+    sacct truncates a list of tasks after 64 characters unless SLURM_BITSTR_LEN is set, as in
+    ``12_[1,3,6...%3]``: the tasks before the cut are returned.
     """
     match = matched(_JOB, text, "not a job id", field="JobID")
     if match[2] is not None:
@@ -112,8 +114,9 @@ def split_step(text: str) -> tuple[str, str, str]:
 def parse_state(text: str) -> JobState:
     """Return the state that the first word of a text means; UNKNOWN for an unknown word.
 
-    Samples: ``CANCELLED by 6001``, ``CANCELLED+``. REQUEUED means PREEMPTED, or the state that `with_ends`
-    puts after it. RESIZING is UNKNOWN: the job goes on. Raises ParseError for other text.
+    Samples: ``CANCELLED by 6001``, and ``CANCELLED+`` if truncated. REQUEUED means PREEMPTED, as the run
+    ended early, or the state that `with_ends` puts after it. RESIZING means UNKNOWN: only a part of the job
+    ended, which goes on with other resources. Raises ParseError if the text is no state.
     """
     word, _, more = text.partition(" ")
     word = word.rstrip("+")
@@ -291,8 +294,9 @@ def parse_requested_memory(text: str) -> RequestedMemory | None:
 class Times:
     """Converts columns of times, in ISO local time or epoch seconds, to epoch seconds.
 
-    A time in an hour that clocks repeat or skip is an int of the class `Twice` or `Skipped`, and sets
-    `are_odd`.
+    sacct prints local time; an offset that ``SLURM_TIME_FORMAT`` adds is respected. A time in an hour that
+    clocks repeat or skip is ambiguous: its result is an int of the class `Twice` or `Skipped`, and `are_odd`
+    becomes True.
     """
 
     def __init__(self, zone: tzinfo | None = None) -> None:

@@ -1,4 +1,7 @@
-"""Finds the dependencies between the jobs of a group, and an order in which they can run. Pure."""
+"""Finds the dependencies between the jobs of a group, and an order in which they can run. Pure.
+
+Source: SSS Job Object Specification 3.1.0, sections 3.0 and 5.1 (Dependency).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ _Graph = dict[_Node, list[_Node]]  # node → the nodes it waits for
 class Dependency:
     """A condition for the start of a job: another job (`on`) has ended in a certain way (`condition`).
 
-    `designator` says whether `on` is an id or a name. `code` is the exit code for the condition OnExit.
+    `designator` says whether `on` is an id or a name. With the condition OnExit, `code` is the exit code that
+    the other job must have.
     """
 
     on: str
@@ -27,7 +31,10 @@ class Dependency:
     code: int | None = None
 
     def is_met(self, *, has_ended: bool, exit_code: int | None) -> bool | None:
-        """Return whether the other job's outcome lets this job start; None if its exit code is unknown."""
+        """Return whether the other job's outcome lets this job start.
+
+        Returns None if that depends on the other job's exit code, which is not known.
+        """
         if not has_ended:
             return False
         if self.condition == "OnExit" and self.code is None:
@@ -41,10 +48,11 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:
-    """An order in which the jobs of a group can run, by id.
+    """The order of the jobs of a group, by id.
 
-    If there is a cycle, `order` is empty, and `cycle` holds jobs each of which waits for the next. `missing`
-    holds pairs of a job and the unknown id or name that it waits for.
+    `order` is an order in which the jobs can run. If there is a cycle, `order` is empty, and `cycle` holds
+    jobs each of which waits for the next. `missing` holds pairs of a job and an id or name that it waits for,
+    but that no job of the group has; these may be earlier jobs.
     """
 
     order: tuple[str, ...]

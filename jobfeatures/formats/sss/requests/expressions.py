@@ -2,13 +2,15 @@
 
 Source: SSS Job Object Specification 3.1.0, section 8.1. Where it leaves a choice:
 
-- Properties are joined from left to right; only `group` gives precedence. The conj of a property that opens
-groups joins the outermost one.
-- In a group, one of the properties with positive preference has to hold. Those with negative preference need
-not hold. A candidate's score is the sum of the preferences that it satisfies, each as a ratio to all of its
-sign in the group.
+- Properties are joined from left to right; only `group` gives precedence. The
+  conj of a property that opens groups joins the outermost of them.
+- In a group, the properties with positive preference are one alternative: one
+  of them has to hold. Those with negative preference need not hold. A weight
+  counts as a ratio to the sum of weights of its sign in its group; a
+  candidate's score is the sum of the ratios that it satisfies.
 - EQ means equal, for amounts too. LT, GT, LE and GE compare numbers.
-- performanceFactor is a hint for a scheduler, and changes nothing.
+- performanceFactor is a hint for a scheduler, which the specification attaches
+  to no other property: it is passed on, and changes nothing.
 
 A property that a candidate lacks is unknown, neither true nor false; so is any result that depends on it.
 """
@@ -44,7 +46,10 @@ _COMPARE: Final[Mapping[str, Callable[[Fraction, Fraction], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ExpressionPart:
-    """One part of an expression (`what`) and its conjunction with the part before: And, Or, Nand or Nor."""
+    """One part of an expression: `what`, a property or a parenthesis, and how it joins the part before it.
+
+    `conj` is the conjunction: And, Or, Nand or Nor.
+    """
 
     conj: str
     what: Property | Parenthesis
@@ -114,9 +119,10 @@ def evaluate(
 def rank(
     expression: Parenthesis, candidates: Iterable[Candidate], about: Container[str] | None = None
 ) -> list[tuple[int, CandidateVerdict]]:
-    """Return the candidates that satisfy an expression, the preferred first: position and verdict.
+    """Return the candidates that satisfy an expression, the preferred ones first, with their verdicts.
 
-    With `about`, only properties with these names are evaluated.
+    The integer is the candidate's position in `candidates`. With `about`, only properties with these names
+    are evaluated.
     """
     verdicts = ((place, evaluate(expression, each, about)) for place, each in enumerate(candidates))
     found = [(place, verdict) for place, verdict in verdicts if verdict.is_satisfied]

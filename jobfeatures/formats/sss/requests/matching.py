@@ -1,13 +1,16 @@
 """Finds the nodes that satisfy a job's request, and sorts them by preference. Pure.
 
-A node is a JSON object of amounts (in bytes or seconds), texts, and lists of texts, such as
+A node is a JSON object that maps each property to an amount (in bytes or seconds), a text, or a list of
+texts, such as
 
     {"Node": "n1", "Processors": 8, "Memory": 34359738368, "Feature": ["fast"], "Resource License MATLAB": 1}
 
-A node needs at least the amount that a job may be given: EQ and GE require as much, GT more; LE, LT and NE
-require nothing. A property outside any category is a request unless the job also requests it explicitly. The
-Processors of a multi-node job are a total, and not required of each node. Source: SSS Job Object
-Specification 3.1.0, sections 5.1 and 8.1.
+Sources: SSS Job Object Specification 3.1.0, section 8.1, and section 5.1: "run this task only on nodes having
+the specified available resources". So a node needs at least the amount that a job may be given. EQ, which is
+the default, and GE require as much, GT requires more; LE, LT and NE bound what the job is given, not what the
+node has. A property outside any category is a request unless the job also requests it explicitly. The
+Processors of a multi-node job are the total over its nodes ("two on one node and one on each of two nodes"),
+so they are not required of each node.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ MAX_NODES: Final = 100_000
 class Match:
     """The nodes that satisfy the request of a job or a task group (`of`), with their verdicts.
 
-    `unclear` names nodes about which too little is known. `wanted` is the number of nodes needed.
+    `unclear` names the nodes about which too little is known to decide. `wanted` is the number of nodes that
+    are needed.
     """
 
     of: str  # the job's id, with the task group if any
@@ -86,9 +90,9 @@ def _parse(text: str, line: int = 0) -> Any:
 
 
 def match(job: SssJob, nodes: Sequence[Candidate]) -> Iterator[Match]:
-    """Yield the nodes that satisfy a job, then those for each of its task groups with requests.
+    """Yield the nodes that satisfy a job, then those that satisfy each of its task groups with requests.
 
-    Defaults must be filled in. Raises ParseError for an invalid request.
+    The job's defaults must be filled in. Raises ParseError for an invalid request.
     """
     found = _match(job.id or "", job, nodes)
     groups = [each for each in job.task_groups if isinstance(each, SssTaskGroup) and _requests(each)]

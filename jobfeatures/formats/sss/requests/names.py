@@ -1,7 +1,8 @@
 """Interprets texts that name several features or nodes: as a list, as ranges or as a pattern.
 
-A pattern has to match an entire name. It is untrusted: RE2 runs it in linear time, without backreferences and
-lookaround. Source: SSS Job Object Specification 3.1.0, section 5.1 (Feature, Node).
+Source: SSS Job Object Specification 3.1.0, section 5.1 (Feature, Node). Ranges are expanded within the bounds
+of `nodelist`. A pattern has to match an entire name. Patterns are untrusted: RE2 runs them in time linear in
+the text; Perl features that it lacks (backreferences, lookaround) are rejected.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ PATTERN_BYTES: Final = 2**20  # of memory that RE2 may use for one pattern
 
 
 def expand_names(each: Property) -> tuple[str, ...]:
-    """Return the distinct names in a Feature or Node property. Raises ParseError, also for a pattern."""
+    """Return the distinct names that a Feature or Node property lists.
+
+    Raises ParseError for a pattern, and for too many names.
+    """
     aggregation = each.text("aggregation")
     text = str(each.value)
     if aggregation == "Pattern":
@@ -36,7 +40,8 @@ def expand_names(each: Property) -> tuple[str, ...]:
 def make_matcher(each: Property) -> Callable[[str], bool]:
     """Return a function that says whether a name is among those that a property describes.
 
-    With op Match, the property is a pattern. Raises ParseError for an invalid one, or too many names.
+    With op Match, the value of the property is a pattern. Raises ParseError as `expand_names` does, and for
+    an invalid pattern.
     """
     if each.text("aggregation") == "Pattern" or each.text("op") == "Match":
         return _pattern(each)
