@@ -87,7 +87,9 @@ def test_a_deb_is_installed_upgraded_removed_and_purged(packages, older_deb, deb
         f"{NAME}, version {version} (revision: "
     )
     assert "web.listen_address = 127.0.0.1:0\n" in debian.run("jobfeatures-exporter", "check-config")
-    assert debian.run("jobfeatures", "--version").startswith(f"jobfeatures, version {version} (revision: ")
+    a_job_s = ("env", "PYTHONHOME=/opt/python/3.6", "PYTHONPATH=/opt/python/3.6/site-packages")
+    said = debian.run(*a_job_s, "jobfeatures", "--version")
+    assert said.startswith(f"jobfeatures, version {version} (revision: ")
     with subprocess.Popen(
         debian.command("jobfeatures-exporter", "serve"),
         stderr=subprocess.PIPE,
@@ -281,7 +283,7 @@ def test_the_environment_of_a_package_is_complete(packages, tmp_path):
     prefix = tmp_path / PREFIX[1:]
     for script in (prefix / "bin").iterdir():
         if not script.is_symlink():
-            assert script.read_text().startswith(f"#!{PREFIX}/bin/python3\n")
+            assert script.read_text().startswith(f"#!{PREFIX}/bin/python3 -I\n")
     libraries = prefix / "lib/python3.11/site-packages"
     modules = [each for each in libraries.rglob("*.py") if each.is_file()]
     compiled = [each.parent / "__pycache__" / f"{each.stem}.cpython-311.pyc" for each in modules]

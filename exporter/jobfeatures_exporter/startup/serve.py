@@ -60,6 +60,7 @@ def serve(
     called with HOST:PORT once the port is open. `choose_reader` returns how processes are read (eBPF, /proc).
     Raises ConfigurationError before anything has started.
     """
+    faulthandler.enable(2)  # a watchdog's SIGABRT writes each thread's stack to the journal
     notifier = Notifier.from_environment()
     share_one_arena()
     threading.excepthook = tell_end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import io
 import os
 import py_compile
 import subprocess
@@ -10,10 +11,13 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from installer import install
 from installer.destinations import SchemeDictionaryDestination
+from installer.records import RecordEntry
 from installer.sources import WheelFile
+from installer.utils import Scheme
 
 from makepackages.files import compress, copy, settle
 from makepackages.layout import COMMANDS, COPIES, NAME, PREFIX, bundled
@@ -50,6 +54,17 @@ def make_tree(root: Path, checkout: Path, wheels: Sequence[Path], epoch: int) ->
     return libraries
 
 
+class Destination(SchemeDictionaryDestination):
+    """A folder for wheels. Their commands ignore PYTHONHOME and PYTHONPATH, which modules set in jobs."""
+
+    def write_to_fs(self, scheme: Scheme, path: str, stream: BinaryIO, is_executable: bool) -> RecordEntry:
+        """Write a file; a script's first line starts Python in isolated mode."""
+        if scheme == "scripts":
+            start = f"#!{self.interpreter}".encode()
+            stream = io.BytesIO(stream.read().replace(start + b"\n", start + b" -I\n", 1))
+        return super().write_to_fs(scheme, path, stream, is_executable)
+
+
 def make_environment(root: Path, wheels: Sequence[Path]) -> Path:
     """Install wheels into a virtual environment for PREFIX; return its folder of libraries.
 
@@ -67,7 +82,7 @@ def make_environment(root: Path, wheels: Sequence[Path]) -> Path:
     )
     libraries = f"{PREFIX}/lib/python{version}/site-packages"
     places = {"purelib": libraries, "platlib": libraries, "scripts": f"{PREFIX}/bin", "data": PREFIX}
-    destination = SchemeDictionaryDestination(
+    destination = Destination(
         {**places, "headers": f"{PREFIX}/include"},
         interpreter=f"{PREFIX}/bin/python3",
         script_kind="posix",
