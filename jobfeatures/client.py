@@ -129,7 +129,8 @@ class Features:
             if content is None and time.monotonic() - self._seen.get(area, -TIMEOUT_SECS) >= TIMEOUT_SECS:
                 if not _is_there(base):
                     raise FeaturesUnreachableError(
-                        f"{location}: HTTP 404: not found, a token may have expired"
+                        f"{location}: HTTP 404: not found: the job's token may have expired; "
+                        'in a job that runs, set the address anew: eval "$(jobfeatures env --http)"'
                     )
                 self._seen[area] = time.monotonic()
         else:
@@ -763,13 +764,17 @@ def _split_notice(text):
 def run_noticed(command, notices=(), kill_after_secs=KILL_AFTER_SECS, features=None):
     """Run a program (a list of words), give it notice of the job's end, and return its exit status.
 
-    The status is 128 + N if signal N ended it; 126 or 127 if it cannot be run, as in a shell. Each of the
-    `notices` is given once, its seconds before the end, or at once if less is left. The end is read
-    repeatedly, from `features` (None: from the places that the environment names). The program has its own
-    process group, the terminal and the standard streams; signals sent to us are passed on to it. When it has
-    ended, the rest of its group gets SIGTERM, and `kill_after_secs` later SIGKILL. A hook runs at most as
-    long as its notice, with $JOBFEATURES_LEFT_SECS and $JOBFEATURES_PID. Call it in the main thread, as the
-    last thing that a process does: its signal handlers stay.
+    The status is 128 + N if signal N ended the program; 126 or 127 if it cannot be run, as in a shell. A
+    notice (`Notice`) is a signal to the program, or the run of a hook, some seconds before the job's end.
+    Each of `notices` is given once; it is given at once if less time than that is left. The end is read
+    repeatedly from `features` (None: from the places that the environment names). A hook is a second
+    program. It gets the seconds left in $JOBFEATURES_LEFT_SECS, and the first program's process id in
+    $JOBFEATURES_PID. It may run for as many seconds as its notice says, and for 10 in any case.
+
+    The program gets the terminal, the standard streams and its own process group. Signals sent to the
+    calling process are passed on to it. When it has ended, other processes of its group get SIGTERM, and
+    SIGKILL after `kill_after_secs`. Call this function in the main thread and as the process's last work:
+    its signal handlers stay.
     """
     return _Run(notices, kill_after_secs, Features.from_environment() if features is None else features).run(
         command

@@ -21,12 +21,12 @@ MAX_DOUBT_SECS = 4.0  # a wider interval is too inaccurate to learn a clock's di
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """The last usable answer about one job.
+    """The last usable answer of the batch system about one job.
 
-    `job` is None if the controller does not know the job, or it is on other nodes only. `reported_secs`
-    (epoch) is the time just before the query that gave this answer. `asked_secs` is the time of the latest
-    query, even if its answer was unusable, and `full_secs` that of the last answer with all details (both
-    monotonic).
+    `job` is None if the batch system does not know the job, or runs it on other nodes only. `reported_secs`
+    is when the query that gave this answer began, in epoch seconds. Two times are on the monotonic clock:
+    `asked_secs` is when the job was last queried, even if the answer was unusable. `full_secs` is when all
+    details of the job were last read.
     """
 
     job: Job | None

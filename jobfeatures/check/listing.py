@@ -133,7 +133,7 @@ class Listing:
 class Case:
     """What a rule checks: the directory `listing`, as of the time `now_secs` (epoch seconds).
 
-    `machine` and `job` are the directories of features that belong to it, if known.
+    `machine` and `job` are the directories of machine and job features for the same job, if known.
     """
 
     listing: Listing
@@ -146,9 +146,9 @@ class Case:
         return self.listing.numbers.get(key.name)
 
     def number(self, key: Key) -> Decimal | None:
-        """Return a key's value from the checked directory, else from a related one.
+        """Return a key's value from the checked directory, else from `machine`, else from `job`.
 
-        Returns None if it is absent or malformed in all of them.
+        Returns None if none of these directories has a well-formed value of the key.
         """
         for listing in (self.listing, self.machine, self.job):
             if listing is not None and key.name in listing.numbers:
@@ -178,7 +178,7 @@ class Violation:
 class LocationVerdict:
     """All violations found at one location.
 
-    If it could not be checked, `problem` says why, else it is empty.
+    If the location could not be checked, `problem` says why, else `problem` is "".
     """
 
     location: str

@@ -108,11 +108,12 @@ class _Gathered:
 
 
 def gather_nodes(series: Iterable[Series], source: str) -> tuple[SeenNode, ...]:
-    """Return the nodes that series of metrics describe, sorted by name, each with the jobs that occupy it.
+    """Return the nodes that series of the exporter's metrics describe, sorted by name, each with its jobs.
 
-    An instance that reports neither CPUs for jobs nor jobs is not a node. Jobs for which a page has no series
-    of their own appear as one job, `OTHERS`, of which only the CPUs are known. Raises ParseError for NaN and
-    infinities.
+    An exporter that reports neither CPUs for jobs nor jobs is not counted as a node. On a node with very many
+    jobs, the exporter sums up some of them under the job id "other" (`OTHERS`). The sum is returned as one
+    job with this id, of which only the CPUs are known. `source` names the server in errors. Raises ParseError
+    if a value is NaN or infinite.
     """
     nodes: dict[tuple[str, str, str], _Gathered] = {}
     for each in series:

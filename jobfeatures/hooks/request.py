@@ -7,7 +7,8 @@
     SLURM_JOB_NAME=anything but NUL
     end
 
-The file is written in place, not renamed: it is complete once its last field is there.
+A hook is a prolog or epilog that the batch system runs. It writes the file in place, without renaming it: so
+the file is complete once it ends with the field ``end``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _SYSTEM = re.compile(r"[a-z]{1,32}\Z")
 class Request(NamedTuple):
     """What a hook asks the daemon to do: `action` is publish or remove.
 
-    `environ` is the hook's environment, `reported_at_secs` the epoch time of the request.
+    `batch_system` is the hook's batch system, such as slurm. `environ` holds the variables that the hook
+    passed on from its environment. `reported_at_secs` is when the hook wrote the request, in epoch seconds.
     """
 
     action: str
@@ -41,14 +43,15 @@ class Request(NamedTuple):
 
 
 def is_finished(data: bytes) -> bool:
-    """Return whether `data`, the content of a request's file, is complete."""
+    """Return whether `data`, the content of a request's file, ends with the field ``end``."""
     return data.endswith(b"\0" + END + b"\0")
 
 
 def parse_request(data: bytes, *, reported_at_secs: float, source: str = "") -> Request:
-    """Return the request in the content of a complete file. Raises ParseError if malformed.
+    """Return the request of a hook that `data`, the content of its file, holds.
 
-    `reported_at_secs` is the epoch time of the request; `source` names the file in errors.
+    `reported_at_secs` is when the hook wrote the file, in epoch seconds. `source` names the file in errors.
+    Raises ParseError if the content is malformed, too large, or does not end with the field ``end``.
     """
     head, *fields = data.split(b"\0")
     if len(data) > MAX_REQUEST_BYTES or not is_finished(data):

@@ -87,7 +87,10 @@ class DrainBook:
         self.view = DrainView(drains, announced, problem)
 
     def forget_ended(self, jobs: Mapping[JobKey, Job], published: Collection[JobKey]) -> None:
-        """Drop the requests for jobs that have ended and are no longer among the `published` ones."""
+        """Delete operators' shutdown times of jobs that have ended and whose features are not `published`.
+
+        `jobs` are the jobs that batch systems report.
+        """
         ended = [
             key
             for key in self.view.drains.jobs
@@ -104,7 +107,7 @@ class DrainBook:
         try:
             self.view = replace(self.view, drains=self._store.change(without_ended))
         except (JobfeaturesError, OSError) as error:
-            log.warning("cannot remove the shutdowns of ended jobs yet: %s", error)
+            log.warning("cannot yet delete the shutdown times set for jobs that have ended: %s", error)
 
 
 def describe(drains: Drains, announced: Announced) -> str:

@@ -37,9 +37,10 @@ class FeatureAccess(NamedTuple):
 
 
 def format_exports(tree: FeatureTree, key: JobKey, binds: Iterable[str] = ()) -> str:
-    """Return a job's export lines with paths, for a Slurm TaskProlog or a shell; they need no quotes.
+    """Return shell lines that export MACHINEFEATURES, JOBFEATURES and JOBSTATUS as paths for one job.
 
-    `binds` are container programs that are to see the folders.
+    A Slurm TaskProlog or a shell can read the lines. For each container program in `binds`, such as
+    ``apptainer``, a further line makes these folders visible in its containers.
     """
     machine, job, status = tree.machine_path, tree.job_path(key), tree.status_path(key)
     bound = f"{machine}:{machine}:ro,{job}:{job}:ro,{status}:{status}"
@@ -69,10 +70,12 @@ def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[
 
 
 def format_urls(url: str, token: str, suffix: str = "") -> str:
-    """Return a job's export lines with HTTP URLs; `suffix` is appended to the variables' names.
+    """Return shell lines that export MACHINEFEATURES, JOBFEATURES and JOBSTATUS as HTTP URLs for one job.
 
-    They also name the host in ``no_proxy``, since no proxy can reach these URLs or may see the token: an IPv6
-    address with and without brackets, as programs differ.
+    `url` is the address of the HTTP listener. `token` is the job's secret token. `suffix`, such as ``_URL``,
+    is appended to the names of these three variables. Further lines set ``no_proxy`` and ``NO_PROXY`` to the
+    host in `url`, since a proxy must not see the token. An IPv6 address is given with and without brackets,
+    as programs differ.
     """
     from urllib.parse import urlsplit  # not for hooks of sites without addresses
 

@@ -1,7 +1,8 @@
 """Reads the records that prologs leave about the jobs they started: available at once, without a query.
 
-`jobfeatures publish` writes one record per job, `jobfeatures remove` deletes it. A record says nothing about
-a job's end, so the table of jobs is always marked as incomplete.
+`jobfeatures publish` writes one record per job, `jobfeatures remove` deletes it. Jobs without a prolog leave
+no record, and a record says nothing about its job's end. So the table of jobs that is read from the records
+is always marked as incomplete: a job that is not in this table may still run.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ class Series:
 class InstantAnswer:
     """The samples that a query of Prometheus returned, and the server's warnings, if any.
 
-    A warning may say that parts of the answer are missing. Each sample of a range is an element of `series`;
-    the samples of one series are in order of time.
+    A query for a range of time returns several samples of one series. Then `series` has one element for each
+    sample, in order of time. A warning may say that parts of the answer are missing.
     """
 
     series: tuple[Series, ...]
@@ -76,8 +76,9 @@ def parse_vector(text: str, *, source: str = "", kind: str = "vector") -> Instan
     """Parse the answer of ``/api/v1/query`` to a query of Prometheus.
 
     Sample: ``{"status":"success","data":
-    {"resultType":"vector","result":[{"metric":{"__name__":…,…},"value":[1435781451.781,"1"]},…]}}``. For a
-    range, `kind` is ``matrix``. Raises ParseError, with the server's message if it refused. Source:
+    {"resultType":"vector","result":[{"metric":{"__name__":…,…},"value":[1435781451.781,"1"]},…]}}``. `kind`
+    is the resultType to accept: ``vector`` for one sample of each series, ``matrix`` for those in a range of
+    time. Raises ParseError, with the server's message if the server refused the query. Source:
     https://prometheus.io/docs/prometheus/latest/querying/api/.
     """
     document = parse_object(text, source=source)
@@ -86,7 +87,8 @@ def parse_vector(text: str, *, source: str = "", kind: str = "vector") -> Instan
     data = document.get("data")
     result = data.get("result") if isinstance(data, dict) and data.get("resultType") == kind else None
     if not isinstance(result, list):
-        raise ParseError(f"the answer is not a {kind}", source=source, field="data", text=str(data))
+        reason = f"the server's answer is not a Prometheus {kind}: another program may answer there"
+        raise ParseError(reason, source=source, field="data", text=str(data))
     series = tuple(islice(_all_of(result, source), MAX_SERIES + 1))
     if len(series) > MAX_SERIES:
         raise ParseError(f"more than {MAX_SERIES} series: restrict the query", source=source, field="result")

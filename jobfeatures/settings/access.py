@@ -69,7 +69,11 @@ class Access:
 
 
 def add_access_flags(parser: argparse.ArgumentParser, flag: str) -> None:
-    """Add the flags that `access_of` reads, such as FLAG.ca-file, to the parser."""
+    """Add to the parser the flags that say how to reach a server over HTTP(S), for `access_of` to read.
+
+    These are certificates, credentials and a timeout. `flag` is the flag that gives the server's URL, such as
+    ``--prometheus``; the added flags begin with it: ``--prometheus.ca-file``.
+    """
     for name, metavar, meaning in (
         ("ca-file", "FILE", "certificates to trust (default: the system's)"),
         ("cert-file", "FILE", "client certificate"),
@@ -90,9 +94,9 @@ def add_access_flags(parser: argparse.ArgumentParser, flag: str) -> None:
 
 
 def access_of(arguments: argparse.Namespace, flag: str, url: str) -> Access:
-    """Return how the flags say to reach the server at `url`.
+    """Return the access to the server at `url` that the flags added by `add_access_flags` describe.
 
-    Raises ConfigurationError naming the flag if a value is invalid or another flag is missing.
+    Raises ConfigurationError, naming the flag, if a value is invalid or another flag is missing.
     """
     given = {
         name: vars(arguments)[f"{flag[2:]}.{name}".replace("-", "_")]

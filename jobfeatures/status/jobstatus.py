@@ -51,10 +51,10 @@ class StatusViolation(ParseError):  # noqa: N818  # the usual term: the job viol
 
 
 class StatusKey(NamedTuple):
-    """One key of $JOBSTATUS: its file name, its field in `JobStatus`, and its type, unit and bounds.
+    """One key of $JOBSTATUS: the name of its file, its field in `JobStatus`, its type, unit and bounds.
 
-    `value_type` is "integer" or "boolean". An integer is between `lowest` and `highest`. `section` is the
-    section of the draft.
+    `value_type` is "integer" or "boolean". An integer is between `lowest` and `highest`. `section` is where
+    draft 0.99 of Machine/Job Features (2014-05-15) defines the key.
     """
 
     name: str
@@ -86,10 +86,16 @@ STATUS_NAMES = frozenset(key.name for key in STATUS_KEYS)
 class JobStatus:
     """The values that a job has written into its $JOBSTATUS; an absent value is None.
 
-    `used_cpu` is the number of CPUs in use. Starts and ends of the job's payloads are in epoch seconds. The
-    `add_…` values are in CPU seconds: `add_uncom_time` is work that would be lost, besides the present
-    payload's, if the job were killed; `add_final_exp_waste` is further waste that the job expects if it
-    drains. Of one user's jobs, those with a lower `priority_factor` are to be given up first.
+    The job is a pilot, which runs tasks (payloads) in the batch job. In the fields' names, ``job`` means a
+    payload: `last_job_start` is when the last payload started. `first_exp_job_end` and `last_exp_job_end` are
+    when the first and the last of the running payloads are expected to end. `last_max_job_end` is when a
+    limit ends the last of them. All four are in epoch seconds.
+
+    Two values are in CPU seconds. `add_uncom_time` is the work that would have been lost if the job had been
+    killed at `last_job_start`. `add_final_exp_waste` is the CPU time that stays idle between the first and
+    the last expected end if no payload is started any more. `used_cpu` is the number of CPUs in use.
+    `can_postpone_last_job` says whether the last payload can be postponed. Of one user's jobs, those with a
+    lower `priority_factor` are to be given up first.
     """
 
     used_cpu: int

@@ -86,7 +86,7 @@ def test_values_come_over_http(address: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_expired_token_is_not_a_missing_key(address: str) -> None:
-    with pytest.raises(FeaturesUnreachableError, match="token may have expired"):
+    with pytest.raises(FeaturesUnreachableError, match="token may have expired; in a job that runs"):
         Features(job=address.replace("/job", "/gone")).get("job", "cpu_limit_secs")
 
 

@@ -75,7 +75,7 @@ def find_places(config: ExporterConfig, clock: Clock) -> Callable[[], Places]:
 
 
 class SamplingLoop:
-    """Takes samples of the node, puts each on the board, and updates what the board says about jobs."""
+    """Takes samples of the node, and puts each sample and what it says about jobs on the `NodeBoard`."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class SamplingLoop:
         return self._progress.missing_secs() > self._board.pause_secs + LATE_SECS
 
     def reconfigure(self) -> None:
-        """Apply the new settings on the board."""
+        """Apply changed settings, which the caller has put on the `NodeBoard` before."""
         config = self._board.config
         self._retention.retain_secs = config.jobs.retain_secs
         self.places.reconfigure(config.shared.batch, partial(chosen_systems, config))
@@ -293,7 +293,7 @@ class SamplingLoop:
         self._place_searches.want()
 
     def sample(self) -> None:
-        """Take one sample and put it on the board. Only the sampling thread calls this."""
+        """Take one sample and put it on the `NodeBoard`. Only the sampling thread calls this."""
         board, knowledge = self._board, self._knowledge
         self._has_ended, self._sampled_secs = False, board.clock.monotonic_secs()
         knowledge.begin_sample()

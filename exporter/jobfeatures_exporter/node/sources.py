@@ -109,8 +109,9 @@ class NodeSources:
             elif name not in self._left:
                 self._left |= {name}
                 log.warning(
-                    "an empty control group of this batch system is ignored, as the batch system "
-                    "is not found here",
+                    "an empty control group named like a %s job's is ignored, as %s was not found on this "
+                    "node: if it is in use here, name it in batch.sources",
+                    *(name, name),
                     extra={"source": name},
                 )
 

@@ -42,10 +42,12 @@ class HiddenFolders(NamedTuple):
 
 
 def listed_jobs(system: str, config: ExporterConfig, node: str) -> frozenset[JobKey]:
-    """Return the jobs that Slurm lists for this node; empty unless the daemon queries jobs by `scontrol`.
+    """Return the jobs that Slurm reports to be on the node `node`, for `doctor` to ask about.
 
-    Otherwise this is not needed: the daemon's own queries list all jobs of the node. Raises SourceError if
-    Slurm does not answer.
+    The list is needed only where the daemon queries Slurm by `scontrol`, since these queries are about jobs
+    that the daemon has already seen. Otherwise the result is empty, since the daemon's queries return all
+    jobs of the node in any case. `system` is the batch system, such as slurm. Raises SourceError if Slurm
+    does not answer.
     """
     if system != "slurm" or config.shared.batch.slurm.ask not in {"auto", "scontrol"}:
         return frozenset()
@@ -57,10 +59,10 @@ def listed_jobs(system: str, config: ExporterConfig, node: str) -> frozenset[Job
 def jobs_without_group(
     name: str, table: JobTable, snapshot: Snapshot, places: Places, groups: GroupReader
 ) -> Iterator[DoctorFinding]:
-    """Yield findings on jobs that `table` reports as running here but that have no control group.
+    """Yield findings on jobs that run here according to `table` but have no control group in `snapshot`.
 
-    `name` is their batch system. `places` (where jobs' control groups are accepted) and `groups` serve to
-    find out why, and the remedy.
+    `name` is the jobs' batch system. `places` says which control groups are accepted as those of jobs.
+    `groups` reads the groups of the batch system's daemon. Both serve to find out why, and the remedy.
     """
     before_secs = time.time() - STARTING_SECS
     running = {
@@ -106,7 +108,7 @@ def _remedy(daemon: DaemonGroups, places: Places, groups: GroupReader) -> str:
 
 
 def unseen_processes(config: ExporterConfig) -> Iterator[DoctorFinding]:
-    """Yield findings if processes are hidden from us, or the paths of their control groups unknown."""
+    """Yield a finding if processes, or the paths of their control groups, are hidden from the exporter."""
     if not os.path.exists(f"{config.path.procfs}/1"):
         yield wrong("processes", f"processes of other users are hidden in {config.path.procfs}", HIDDEN)
     elif GroupReader(config.path.procfs, config.path.cgroup).has_unknown_root():

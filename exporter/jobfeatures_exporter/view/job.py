@@ -62,9 +62,10 @@ class JobIdentity:
 class GpuView:
     """What a job uses of one GPU; a field is None if unknown.
 
-    `share` is the part (0 to 1) of the time in which the GPU works for the job, `busy_share` the part in
-    which it works for anybody. `part` is how much of the GPU belongs to the job: 1 ÷ the number of jobs to
-    which it is allocated.
+    `share` is the fraction (0 to 1) of recent time in which the GPU worked for the job. `busy_share` is the
+    same for all work on the GPU. `busy_secs` is for how many seconds the GPU has worked for the job since the
+    job was first seen on the GPU. `part` is how much of the GPU is allocated to the job: 1 ÷ the number of
+    jobs to which the GPU is allocated. `memory_bytes` is the memory of the GPU that the job uses.
     """
 
     uuid: str
@@ -198,7 +199,10 @@ def find_jobs(numbers: Numbers) -> dict[JobKey, Values]:
 
 
 def identify(numbers: Numbers, key: JobKey, info: Values) -> JobIdentity:
-    """Return a job's identity, given the values of its info series' labels as `find_jobs` returns them."""
+    """Return a job's user, name, state and task id, as the samples `numbers` of the exporter's metrics show.
+
+    `info` holds the values of the labels of the job's `JOB_INFO` series, as `find_jobs` returns them.
+    """
     labels = dict(zip(JOB_INFO.label_names[2:], info, strict=True))
     uid = labels["uid"]
     states = [state for (state,) in numbers.of_job(allocation.STATE, key)]

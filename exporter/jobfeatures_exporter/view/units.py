@@ -15,7 +15,11 @@ _THIN = "\u202f"  # narrow no-break space, between a number and its unit
 
 
 def format_figure(value: float) -> str:
-    """Return a number with three significant digits, without exponent: 0.012, 3.92, 64, 12,345."""
+    """Return a number as text without exponent: 0.012, 3.92, 64, 12,345.
+
+    Below 100 it has at most three significant digits and four decimals, without trailing zeros. From 100 on
+    it is rounded to a whole number. Positive infinity is "∞"; another value that is not finite is "?".
+    """
     if not math.isfinite(value):
         return "∞" if value > 0 else "?"
     if value == 0:
@@ -36,13 +40,16 @@ def format_cpus(value: float) -> str:
 
 
 def format_bytes(value: float) -> str:
-    """Return a size in bytes as text with a binary unit, to three digits, such as 1.25 GiB."""
+    """Return a size in bytes as text in the binary unit that fits, such as 1.25 GiB; see `format_figure`."""
     power = _power_of(value)
     return f"{format_figure(value / 1024**power)}{_THIN}{_BINARY[power]}"
 
 
 def format_part_of(value: float, whole: float) -> str:
-    """Return a size as the first part of "3 of 8 GiB"; it has no unit if `whole` has the same unit."""
+    """Return the size `value` in bytes as text before "of" in a text such as "3 of 8 GiB".
+
+    The unit is left out if it is that of the size `whole`, which follows in the text.
+    """
     same = value == 0 or _power_of(value) == _power_of(whole)
     return format_figure(value / 1024 ** _power_of(whole)) if same else format_bytes(value)
 
@@ -96,7 +103,7 @@ def format_share(ratio: float) -> str:
 
 
 def format_core_time(core_secs: float) -> str:
-    """Return core seconds as text, to three digits: 45 core s, 3 core min, 1.5 core h, 1.2 M core h."""
+    """Return core seconds as text in the unit that fits: 45 core s, 3 core min, 1.5 core h, 1.2 M core h."""
     size = abs(core_secs)
     if size < 99.5:
         return f"{core_secs:.0f}{_THIN}core{_THIN}s"

@@ -27,9 +27,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUse:
-    """What a job used of one GPU card; `memory` is the card's size, `minor` its device file's number.
+    """What a job used of one GPU card; a field is None or "" if unknown.
 
-    `busy_secs` are the seconds for which the card worked for the job.
+    `minor` is the number in the name of the card's device file, such as 0 for ``/dev/nvidia0``. `busy_secs`
+    is for how many seconds the card worked for the job. `memory_peak` is the most memory of the card that the
+    job used, and `memory` is all memory that the card has, both in bytes.
     """
 
     uuid: str

@@ -36,7 +36,7 @@ SPARE_DESCRIPTORS: Final = 256
 
 
 class NodeListener:
-    """Handles nodes' requests. All methods run in one event loop."""
+    """Handles the requests of nodes for their jobs. All methods run in one event loop."""
 
     key = "controller.listen"
     limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
@@ -58,10 +58,11 @@ class NodeListener:
         self._secrets = read_secrets(self._secret_file)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a node with what the controller role knows of its jobs.
+        """Answer a node's request for its jobs.
 
-        Raises Refused for an unknown path or method, a wrong token, too many requests, or if there is no
-        answer for this node.
+        This exporter has the controller role: it queries the batch system for all nodes, and the nodes query
+        this exporter. Raises Refused for an unknown path or method, a wrong token or too many requests. Also
+        raises Refused if the batch system has not answered this exporter yet, or does not know the node.
         """
         name = request.path.removeprefix(PREFIX)
         if not request.path.startswith(PREFIX) or not is_host_name(name):

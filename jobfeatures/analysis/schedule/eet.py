@@ -1,14 +1,15 @@
 """Computes the expected end time (EET) of a user's jobs from the user's share of a machine. Pure functions.
 
 Source: Tóth, Klusáček: "User-Aware Metrics for Measuring Quality of Parallel Job Schedules", Algorithm 1,
-which stores the unused part of the share for every second. After the last arrival, the unused part never
-decreases with time. So the share can be stored as lanes: a lane is one unit of the share, and is free from
-some time on. A job uses as many lanes as it requests, first those that are free first. It uses each of these
-lanes from the time at which the lane is free (at the earliest from the job's arrival) until the job's end.
-Lanes that are free from the same time on are one entry of a heap, so that n jobs take O(n log n).
+which stores the unused part of the share for every second. Here, the share is stored as lanes instead. A lane
+is one unit of the share, such as one processor; one job at a time occupies it. A job occupies as many lanes
+as it requests, first those that are free first. It occupies a lane from the time at which the lane is free
+until the job's end, but not before the job's arrival. The result is the same, since after the last arrival
+the unused part of the share never decreases with time. n jobs take O(n log n) time.
 
-Requests and shares are whole numbers. Only their ratio matters, so fractions of a processor are passed as
-thousandths. Times are whole seconds, except in fluid mode, where they may be fractions.
+Requests and shares are whole numbers. To allow fractions of a processor, callers pass both in thousandths of
+a processor: only their ratio matters. Times are whole seconds, except in fluid mode (`Mode.FLUID`), in which
+a job may end at a fraction of a second.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class ShareError(ValueError):
 
 
 class Lanes:
-    """One user's share of one resource, and until when how many units (lanes) of the share are occupied.
+    """One user's share of one resource, as units (lanes), and until when each lane is occupied by jobs.
 
     Jobs are placed in order of arrival, by one call of `place` or by several.
     """

@@ -115,8 +115,10 @@ def _total_of(text: str, name: str, what: str, *, without: str) -> int:
         each = [word.partition("=")[2] for word in part.split(":") if word.startswith(f"{name}=")] or [
             without
         ]
-        if len(each) > 1 or not (each[0].isascii() and each[0].isdigit() and len(each[0]) <= 7):
-            raise ParseError(f"the number of {what} occurs twice or is no number", text=text)
+        if len(each) > 1:
+            raise ParseError(f"{name}= occurs twice in one part of the request for nodes", text=text)
+        if not (each[0].isascii() and each[0].isdigit() and len(each[0]) <= 7):
+            raise ParseError(f"{name}= must be a number of {what} with at most 7 digits", text=text)
         total += nodes * int(each[0])
     return total
 

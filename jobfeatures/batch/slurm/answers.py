@@ -40,7 +40,8 @@ _DETAILED = ("allocated_cpus", "allocated_gpus", "gpus", "sluid")
 class Answers:
     """What one run of scontrol answered about jobs; they are identified by job number.
 
-    `gone` are jobs that the controller no longer knows, `rejected` those whose record is not trusted.
+    `gone` are jobs that slurmctld no longer knows. `rejected` are those whose record is malformed or perhaps
+    forged.
     `ask_alone` are jobs answered together with others: each has to be queried again, by the given name.
     `complete`: each query was answered, without an unexpected error; `complaint` is the first such error.
     `extra` has the lines that further commands printed, by command.
@@ -300,10 +301,10 @@ class Scontrol:
         return answers, found
 
     def ask_about_job(self, job_id: str) -> Job | None:
-        """Return one job from the controller, None if it does not know the job.
+        """Query slurmctld about one job; return the job, or None if slurmctld does not know it.
 
-        Raises SourceError if the query failed, ParseError if `job_id` is not
-        a plain id or its record cannot be trusted.
+        Raises SourceError if the query failed. Raises ParseError if `job_id` is not a job number, or if the
+        job's record is malformed, or may be forged by texts that users choose, such as the job's name.
         """
         return self.poll([checked_id(job_id, source=NAME)]).one(job_id, self.command)
 

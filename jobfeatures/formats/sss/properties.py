@@ -1,20 +1,25 @@
 """Finds the values that a job states, and which value counts if there are several. Pure.
 
-- What a job is or has: the Delivered value, else the one outside any category,
-  else the Requested one. A requested value counts only with op EQ, which is
-  the default. Several delivered values leave the property unknown.
+A document gives a property in the category Requested, in Delivered, or outside both. These rules choose:
+
+- What a job is or has: the Delivered value, else the one outside both
+  categories, else the Requested one. A Requested value counts only with op EQ,
+  which is the default. Several values in the category chosen leave the
+  property unknown.
 - A limit: the lowest ResourceLimit, else the lowest Requested value with op
-  EQ, LE or LT (for LT the value itself is taken); GE, GT, NE and Match set no
-  upper bound. Without any of these, the value outside any category, unless it is a
-  measurement: context "Used", or a metric other than "Total".
-- Alternatives leave the property unknown: a conj other than And, or a
-  preference. A conj other than And that joins different properties makes the
-  whole Requested element an expression, from which no value is taken.
-- A property that the job does not state is the sum over its task groups, each
-  multiplied by its task count; a group that does not state it is the sum over
-  its tasks. Processors stated nowhere are one per task, or as TaskDistribution
-  says ("a job that requests 3 nodes and 4 processors will have 4 tasks",
-  section 3.0). A sum with an unknown part is unknown.
+  EQ, LE or LT. For LT, the value itself is taken. GE, GT, NE and Match set no
+  upper bound. Without any of these, the value outside both categories counts,
+  unless it is a measurement: context "Used", or a metric other than "Total".
+- Alternatives among Requested values are marked by a conj other than And, or
+  by a preference. They leave the property unknown. If they join different
+  properties, no Requested value of the job is used.
+- A property that the job does not state is summed over the job's task groups.
+  The value of each task group is multiplied by its TaskCount. A task group
+  that does not state the property has the sum over its tasks.
+- Processors stated nowhere are one per task ("a job that requests 3 nodes and
+  4 processors will have 4 tasks", section 3.0), unless a TaskDistribution
+  gives another number.
+- A sum with an unknown part is unknown.
 """
 
 from __future__ import annotations

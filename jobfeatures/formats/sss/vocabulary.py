@@ -34,7 +34,11 @@ class Type(enum.Enum):
 
 
 class ElementPlace(enum.Flag):
-    """The kinds of parents that an element may have. A kind includes its defaults: JOB, also JobDefaults."""
+    """The elements that another element may be in: JOB means in a Job.
+
+    JOB, TASK_GROUP and TASK also mean in the element that gives defaults for these, such as JobDefaults. The
+    outermost element has the place DOCUMENT.
+    """
 
     DOCUMENT = enum.auto()
     JOB_GROUP = enum.auto()

@@ -184,9 +184,10 @@ def parse_job(text: str, *, source: str = "", line: int = 0) -> tuple[SwfJob, li
 
 
 def parse_number(word: str) -> Number | None:
-    """Parse a number; return None for any other text.
+    """Parse a number in digits 0 to 9, with or without sign, decimals and exponent: 12, -1, 0.5, 1e3.
 
-    Infinities, underscores, and digits other than 0 to 9 are not accepted.
+    An integer without decimals or exponent becomes an int, others a float. Returns None for any other text,
+    such as ``inf``, ``nan`` or ``1_0``; for more than 40 characters; and beyond ±(2⁶³ − 1).
     """
     if not word.isascii() or "_" in word or len(word) > MAX_DIGITS:
         return None

@@ -60,9 +60,9 @@ T = TypeVar("T")
 
 
 class FeatureServer:
-    """Answers requests from the directories of a tree. All methods run in one event loop.
+    """Answers HTTP requests of jobs for their features and status, which it reads from a `FeatureTree`.
 
-    `counts` are the answers given, by status.
+    All methods run in one event loop. `counts` holds how many answers were given, by HTTP status.
     """
 
     key = "features.listen_address"
@@ -71,7 +71,7 @@ class FeatureServer:
     def __init__(
         self, tree: FeatureTree, *, job_of: Callable[[JobKey], Job | None] = lambda _key: None
     ) -> None:
-        """`job_of` returns what the daemon knows about a job, None if nothing yet."""
+        """Serve what is published in `tree`. `job_of` returns the daemon's record of a job, None if none."""
         self.counts: Counter[int] = Counter()
         self._tree = tree
         self._job_of = job_of

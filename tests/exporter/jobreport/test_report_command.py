@@ -152,7 +152,7 @@ def test_a_job_of_several_clusters_is_status_2_and_says_what_to_add(server, caps
         ((302, {"Location": "http://elsewhere/"}, b""), "redirects are not followed"),
         ((404, {}, b"<html>"), "is this the address of a Prometheus server"),
         ((200, {}, b"<html>"), "is this the address of a Prometheus server"),
-        ((200, {}, b'{"status":"success","data":{"resultType":"matrix","result":[]}}'), "not a vector"),
+        ((200, {}, b'{"status":"success","data":{"resultType":"matrix","result":[]}}'), "not a Prometheus vector"),
         ((503, {}, b'{"status":"error","error":"query timed out"}'), "query timed out"),
         ((400, {}, b'{"status":"error","error":"parse error: unknown function with name \\"last_over_time\\""}'), "too old"),
     ],

@@ -93,7 +93,7 @@ def test_nodes_of_two_clusters_and_foreign_nodes_of_one_receiver_stay_apart():
     ("text", "reason"),
     [
         ('{"status":"error","error":"parse error"}', "refused the query: 'parse error'"),
-        ('{"status":"success","data":{"resultType":"matrix","result":[]}}', "not a vector"),
+        ('{"status":"success","data":{"resultType":"matrix","result":[]}}', "not a Prometheus vector"),
         ('{"status":"success","data":{"resultType":"vector","result":[7]}}', "not a series"),
         (
             '{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}}',

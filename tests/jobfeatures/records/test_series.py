@@ -118,5 +118,5 @@ def test_samples_of_a_range_come_one_after_another():
     assert parse_vector(text, kind="matrix").series == tuple(
         Series("a_total", {"job_id": "7"}, value) for value in (2.0, 0.5)
     )
-    with pytest.raises(ParseError, match="not a vector"):
+    with pytest.raises(ParseError, match="not a Prometheus vector"):
         parse_vector(text)

@@ -49,11 +49,11 @@ class Change(Enum):
 
 
 class WatchedPlace(NamedTuple):
-    """The directory of a control group that is watched or, with `is_file`, a file of a job's group.
+    """A watched path: the directory of a control group, or, if `is_file`, a file in the group of a job.
 
-    The file shows whether the job has processes. `top` is the root of its hierarchy. `shapes` are the
-    patterns of the paths below it at which jobs' groups may be. `is_mark`: its name looks like a job's, so
-    that its parent is one of `GroupTree.candidates`.
+    The file shows whether the job has processes. `top` is the root directory of the path's hierarchy.
+    `shapes` says where jobs' groups may be below the path, as `shapes_at` does for `GroupTree`. If `is_mark`,
+    the group's name looks like that of a job, so that its parent is one of `GroupTree.candidates`.
     """
 
     path: str
@@ -74,14 +74,13 @@ class GroupTree:
 
     One thread calls all methods; other threads may call `candidates`.
 
-    `shapes_at` returns, for a path from the hierarchy's root (whose path is ""), the patterns of the paths
-    below it at which jobs' groups may be. A path for which `skips` is true is neither listed nor watched, and
-    nothing below it is; nor is anything below a job's group. `notifier` watches directories; None: none is
-    watched.
+    `shapes_at` gets the path of a group, which begins at the hierarchy's root (""). It returns shapes that
+    say where jobs' groups may be below that group. A shape is a tuple of patterns, one for each directory
+    name on the way down to a job's group. A path for which `skips` is true is neither listed nor watched, nor
+    are paths below it or below a job's group. `notifier` watches directories; if it is None, none is watched.
 
-    Directories for which `is_in_container` is true, which are those in pods, are watched by `slow` if that is
-    given. Pods come and go often, and changes there are not urgent. Pods that may contain jobs are watched by
-    `notifier`.
+    `is_in_container` tells directories in pods. Pods come and go often, and changes there are not urgent. If
+    `slow` is given, it watches the directories in pods, except those that may contain jobs.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class GroupTree:
         slow: Inotify | None = None,
         is_in_container: Callable[[str], bool] = lambda path: False,
     ) -> None:
-        """List nothing yet. `on_candidates` is called after each change of `candidates`."""
+        """List nothing yet. `on_candidates` is called when the result of `candidates` changes."""
         self._shapes_at, self._skips, self._notifier = shapes_at, skips, notifier
         self._slow, self._is_in_container = slow, is_in_container
         self._on_candidates = on_candidates
@@ -108,9 +107,10 @@ class GroupTree:
         self.problem = ""  # why not all is watched
 
     def candidates(self) -> frozenset[str]:
-        """Return paths of groups with a child whose name looks like one that a batch system gives.
+        """Return the groups that have a child with a name such as batch systems give to jobs' groups.
 
-        Any thread may call this.
+        These groups may contain jobs. Each is given by its path from the hierarchy's root. Any thread may
+        call this method.
         """
         return self._candidates
 

@@ -119,10 +119,11 @@ def _is_roots(found: os.stat_result) -> bool:
 
 
 def find_flaw(top: str, path: str, daemons: Collection[DaemonProcess]) -> str:
-    """Return why somebody other than root may have made groups below `path`; "" if nobody may.
+    """Return why somebody other than root may have made control groups below `path`; "" if nobody may.
 
-    `top` is the hierarchy's root. A delegated subtree is no reason if one of `daemons` runs in it, as it is
-    then delegated to that daemon. Raises OSError if a group cannot be read.
+    `top` is the directory of the hierarchy's root, and `path` begins there. A group that systemd delegates
+    to a unit's processes is no reason if one of the batch system's `daemons` runs in it: then systemd
+    delegates the group to that daemon. Raises OSError if a group cannot be read.
     """
     if is_in_container(path):
         return "it is in a container"
@@ -138,10 +139,12 @@ def find_flaw(top: str, path: str, daemons: Collection[DaemonProcess]) -> str:
 
 
 def find_other_writer(made: str, daemons: Collection[DaemonProcess]) -> str:
-    """Return why the group at path `made` may be in a container of any kind; "" if it is not. No I/O.
+    """Return why the control group at path `made` may be in a container; "" if it cannot be. No I/O.
 
-    Containers are scopes, services or plain groups; slices only group units of systemd. So the first group
-    above `made` that is not a slice has to contain one of the batch system's `daemons`.
+    `made` is a group with groups below that look like jobs'. `daemons` are the processes of the batch
+    system's daemon. A container is never a slice, as slices only contain other units of systemd. So the first
+    group above `made` that is not a slice, from the root down, has to contain one of the daemons. If that
+    group contains none, it may be a container's. If all groups above `made` are slices, "" is returned.
     """
     names = made.split("/")[1:]
     for depth, name in enumerate(names[:-1], start=1):
@@ -170,8 +173,9 @@ def is_delegated(directory: str) -> bool:
 def find_named_flaw(top: str, entry: str, path: str) -> str:
     """Return why somebody other than the owner of the group `entry` may have made groups below `path`.
 
-    "" if nobody may. `entry` is a path that settings name, and `path` is the same or below it; `top` is the
-    hierarchy's root. The owner may be the root user of a container. Raises OSError if a group cannot be read.
+    Returns "" if nobody else may. `entry` is the path of a group that settings name. `path` is the same
+    group, or one below. `top` is the directory of the hierarchy's root, at which both paths begin. The owner
+    may be the root user of a container. Raises OSError if a group cannot be read.
     """
     owner = os.stat(top + entry, follow_symlinks=False).st_uid
     names = path.removeprefix(entry).split("/")[1:]

@@ -27,9 +27,9 @@ class Awaited(NamedTuple):
 
 
 class FirstProcesses:
-    """Finds the first processes of each job, at each sample with new groups or processes.
+    """Finds the first processes of each job, at each sample with new control groups or processes.
 
-    Their end may be the end of the job.
+    They are those whose parent is not a process of the same job. When they end, the job may have ended.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,12 @@ class FirstProcesses:
         self._read: Mapping[JobKey, Sequence[ProcessSample]] = {}  # the job's processes when these were found
 
     def find(self, listed: ListedGroups, read: ProcessesRead, found: Attributed) -> Awaited | None:
-        """Return the processes whose end to wait for from now on; None: the same as at the last call."""
+        """Return the first processes of all jobs, and the jobs' control groups; None if neither has changed.
+
+        The first processes of a job are those whose parent is not a process of the same job. `listed` are the
+        control groups that were listed for the sample, `read` the processes that were read, and `found` says
+        to which job each process and control group belongs.
+        """
         self._samples += 1
         if not (read.are_all or found.members or listed.groups.have_changed):
             return None

@@ -42,7 +42,7 @@ class NotExpectedError(JobfeaturesError):
 class Ahead(NamedTuple):
     """An earlier job of the same user that may still use part of the share when the job in question arrives.
 
-    `leaves_secs` is the latest time until which the earlier job uses the share; None means unknown.
+    `leaves_secs` is the latest time until which the earlier job may use the share; None if unknown.
     """
 
     facts: JobFacts
@@ -104,11 +104,13 @@ class Expectation:
 
     @property
     def late_secs(self) -> tuple[Number | None, Number] | None:
-        """Return by how many seconds the job is late: a pair of a minimum (None: unknown) and a maximum.
+        """Return by how many seconds at least, and at most, the job ends after its expected end.
 
-        Returns None for a job that has not started or is suspended. For a running job, the maximum is by how
-        much it would be late if it ended now: with each further second, its expected end moves by at least
-        a second too.
+        A number is 0 if the job ends in time. There are two numbers because the expected end is known only as
+        a range, from `lower_secs` to `upper_secs`. The first number is None if there is no upper bound. Of a
+        running job, the first number is for an end as late as possible, and the second for an end now: the
+        longer the job runs, the later is its expected end, by at least as much. Returns None for a job that
+        has not started or is suspended.
         """
         facts = self.facts
         if facts.end_secs is not None:

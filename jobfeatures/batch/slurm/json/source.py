@@ -187,7 +187,8 @@ class JsonCluster:
 
     def poll_shares(self) -> FairShares:
         """Raise SourceError: slurmrestd does not provide fair shares."""
-        raise SourceError(f"{self._rest.name}: slurmrestd does not report shares: set slurm.ask = scontrol")
+        remedy = "disable collector.fairshare or set slurm.ask = scontrol"
+        raise SourceError(f"{self._rest.name}: slurmrestd does not report fair shares: {remedy}")
 
     def _reported(self, question: str, field: str, parse: Callable[..., T], *, service: str = "slurm") -> T:
         return self._ask_with_errors(question, field, parse, service=service)[0]

@@ -38,10 +38,10 @@ def expand_names(each: Property) -> tuple[str, ...]:
 
 
 def make_matcher(each: Property) -> Callable[[str], bool]:
-    """Return a function that says whether a name is among those that a property describes.
+    """Return a function that says whether a name is among those that a Feature or Node property describes.
 
-    With op Match, the value of the property is a pattern. Raises ParseError as `expand_names` does, and for
-    an invalid pattern.
+    The property's value is a pattern if its op is Match or its aggregation is Pattern. Else it is one name,
+    or a list or range of names. Raises ParseError for an invalid pattern, or for too many names.
     """
     if each.text("aggregation") == "Pattern" or each.text("op") == "Match":
         return _pattern(each)

@@ -250,9 +250,16 @@ def test_cpus_that_nodes_ask_for(text: str, cpus: int) -> None:
     assert count_ppn(text) == cpus
 
 
-@pytest.mark.parametrize("text", ["x y", "2:ppn=2K", "2:ppn=22:ppn=2"])
-def test_cpus_that_cannot_be_read_are_named(text: str) -> None:
-    with pytest.raises(ParseError):
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x y", "must be a request for nodes"),
+        ("2:ppn=2K", "ppn= must be a number of CPUs"),
+        ("2:ppn=22:ppn=2", "ppn= occurs twice"),
+    ],
+)
+def test_cpus_that_cannot_be_read_are_named(text: str, reason: str) -> None:
+    with pytest.raises(ParseError, match=reason):
         count_ppn(text)
 
 
