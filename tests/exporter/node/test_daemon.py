@@ -27,7 +27,7 @@ KEY = JobKey("spool", "j.1")
 
 def document(state="Running", pid=None):
     return (
-        f"<Job><Id>j.1</Id><State>{state}</State><User>root</User><StartTime>1795246160</StartTime>"
+        f"<Job><Id>j.1</Id><State>{state}</State><User>root</User><StartTime>{int(time.time())}</StartTime>"
         f"<Processors>2</Processors><Requested><Duration>600</Duration></Requested>"
         f"<TaskGroup><Task><Process>{pid or os.getpid()}</Process></Task></TaskGroup></Job>"
     )
