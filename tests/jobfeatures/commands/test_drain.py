@@ -335,7 +335,8 @@ def test_victims_are_the_cheapest_jobs_and_too_few_cores_are_an_exit_status(url,
 
 
 def test_a_plot_needs_matplotlib_and_says_so(drain, url, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    for each in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, each, None)
     status, _, err = drain("plan", "--metrics", f"{url}/metrics", "--plot", str(tmp_path / "x.png"))
     assert status == 2
     assert "jobfeatures-exporter[analysis]" in err

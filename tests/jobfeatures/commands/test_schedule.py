@@ -370,7 +370,8 @@ def test_pictures_that_cannot_be_drawn_are_told_at_once(log, words, said, capsys
 
 @pytest.mark.parametrize("name", ["out", "out/"])
 def test_without_matplotlib_the_command_says_what_to_install(log, name, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    for each in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, each, None)
     assert main(["schedule", log, "--report", f"{tmp_path}/{name}"]) == 2
     out, err = capsys.readouterr()
     assert out == ""

@@ -73,7 +73,8 @@ def test_a_report_that_cannot_be_written_at_the_end_is_told(drawn, monkeypatch):
 
 @pytest.mark.parametrize("name", ["out.html", "out/"])
 def test_without_matplotlib_the_extra_is_named(name, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    for each in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, each, None)
     with pytest.raises(
         ConfigurationError, match=r"needs matplotlib: pip install 'jobfeatures-exporter\[analysis\]'"
     ):
