@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.faults.readers import Book, Readers, Run
@@ -77,7 +78,9 @@ class Trial:
         self._number = 0
         self._usecs: dict[str, int] = {}
         self._burners = [burner() for _ in range(JOBS)]
-        self._epoch = now() - 100_000
+        self._epoch = max(
+            int(psutil.boot_time()), now() - 100_000
+        )  # what began before the node has no processes
 
     def close(self) -> None:
         for each in self._burners:
@@ -90,7 +93,7 @@ class Trial:
 
     def _values(self, job_id: str) -> tuple[int, int, dict[str, str]]:
         self._number += 1
-        start, wall = self._epoch + 60 * self._number, 200_000 + self._number
+        start, wall = self._epoch + self._number, 200_000 + self._number
         said = {"jobstart_secs": f"{start}\n", "wall_limit_secs": f"{wall}\n", "job_id": f"{job_id}\n"}
         return start, wall, said
 

@@ -25,7 +25,7 @@ def test_prometheus_scrapes_a_running_daemon_and_takes_every_sample(
     spool = tmp_path / "spool"
     spool.mkdir()
     (spool / "job.xml").write_text(
-        "<Job><Id>j.1</Id><State>Running</State><User>root</User><StartTime>1795246160</StartTime>"
+        f"<Job><Id>j.1</Id><State>Running</State><User>root</User><StartTime>{int(time.time())}</StartTime>"
         f"<Processors>1</Processors><TaskGroup><Task><Process>{os.getpid()}</Process></Task></TaskGroup></Job>"
     )
     exporter = start_exporter(
@@ -142,7 +142,7 @@ def test_node_exporter_shows_what_is_written_to_its_folder_beside_its_own(tmp_pa
     folder = tmp_path / "textfile"
     folder.mkdir()
     (tmp_path / "job.xml").write_text(
-        "<Job><Id>j.1</Id><State>Running</State><User>root</User><StartTime>1795246160</StartTime>"
+        f"<Job><Id>j.1</Id><State>Running</State><User>root</User><StartTime>{int(time.time())}</StartTime>"
         f"<Processors>1</Processors><TaskGroup><Task><Process>{os.getpid()}</Process></Task></TaskGroup></Job>"
     )
     settings = ["--batch.sources=spool", f"--spool.directory={tmp_path}"]

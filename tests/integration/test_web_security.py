@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -258,7 +259,7 @@ def test_a_running_daemon_says_no_names_where_they_are_hidden(start_exporter, tm
     names = ("hostileuser", "hostileaccount", "hostilejob")
     (spool / "job.xml").write_text(
         f"<Job><Id>j.1</Id><Name>{names[2]}</Name><State>Running</State><User>{names[0]}</User>"
-        f"<Account>{names[1]}</Account><StartTime>1795246160</StartTime><Processors>1</Processors>"
+        f"<Account>{names[1]}</Account><StartTime>{int(time.time())}</StartTime><Processors>1</Processors>"
         f"<TaskGroup><Task><Process>{os.getpid()}</Process></Task></TaskGroup></Job>"
     )
     key.write_bytes(b"0123456789abcdef")

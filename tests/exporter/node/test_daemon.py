@@ -24,10 +24,12 @@ from tests.running import PATIENCE_SECS, own_folder, until
 
 KEY = JobKey("spool", "j.1")
 
+START_SECS = int(time.time())  # what began before the node has no processes
+
 
 def document(state="Running", pid=None):
     return (
-        f"<Job><Id>j.1</Id><State>{state}</State><User>root</User><StartTime>{int(time.time())}</StartTime>"
+        f"<Job><Id>j.1</Id><State>{state}</State><User>root</User><StartTime>{START_SECS}</StartTime>"
         f"<Processors>2</Processors><Requested><Duration>600</Duration></Requested>"
         f"<TaskGroup><Task><Process>{pid or os.getpid()}</Process></Task></TaskGroup></Job>"
     )
