@@ -169,7 +169,9 @@ class GroupTree:
         elif notice.mask & (inotify.DELETE | inotify.MOVED_FROM):
             known = self._places.get(self._watches.get(path, -1))
             child = known or self._below(place, notice.name, self._marks_at(place))
-            self._forget(path, is_whole=bool(notice.mask & inotify.MOVED_FROM))
+            # If it was made again meanwhile, what is watched below is the new one's, and is listed with it.
+            is_whole = bool(notice.mask & inotify.MOVED_FROM) or os.path.lexists(path)
+            self._forget(path, is_whole=is_whole)
             if place.path in self._marked:
                 self._marked[place.path][1].discard(notice.name)
             self._publish()

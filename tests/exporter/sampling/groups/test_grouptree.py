@@ -5,7 +5,7 @@ import os
 import shutil
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobfeatures.system import inotify
@@ -217,7 +217,16 @@ def test_where_watches_are_refused_the_rest_is_listed_again(followed, history, g
     assert (tree.unwatched, tree.problem) == ({}, "")
 
 
+MADE_AGAIN = [
+    (("make", "", "x", "x"), ""),
+    (("remove", "", "x", "x"), ""),
+    (("make all", "/x/slurm/uid_1", "x", "x"), ""),
+]
+
+
 @given(HISTORY, st.integers(1, 30))
+@example(MADE_AGAIN, 6)
+@example(MADE_AGAIN, 30)
 def test_beyond_our_own_bound_too(followed, history, most):
     bounds = pytest.MonkeyPatch()
     bounds.setattr(grouptree, "MAX_WATCHES", most)
