@@ -70,7 +70,11 @@ def _print(path: str) -> int:
         with open(path, encoding="ascii") as file:
             print(*beside_others(file.read(MAX_LINES_BYTES).splitlines(), os.environ), sep="\n")
     except FileNotFoundError:
-        log.warning("no export lines are published for this job", extra={"file": path})
+        log.warning(
+            "the daemon has not published the lines that set this job's environment variables (for --http, "
+            "features.listen_address has to be set); if it stays so, run jobfeatures-exporter doctor",
+            extra={"file": path},
+        )
         return 1
     except OSError as error:
         log.warning("%s: %s", path, error.strerror)

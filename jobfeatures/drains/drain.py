@@ -131,7 +131,8 @@ def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: s
     if grace_secs is not None and left < grace_secs:
         earliest = math.ceil(now_secs + grace_secs)
         raise GraceError(
-            f"notice is {left:.0f} s, but {key} promises {grace_secs} s; the earliest is {earliest} (epoch)"
+            f"the shutdown time gives jobs only {left:.0f} s of notice, but {key} promises them "
+            f"{grace_secs} s: choose a shutdown time of {earliest} (Unix time) or later"
         )
 
 

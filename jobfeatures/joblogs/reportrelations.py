@@ -46,7 +46,12 @@ class Relation(Enum):
 
 
 def reported_at(record: JobRecord) -> Number:
-    """Return when a record was reported, in seconds: as the log says, else the latest time in the record."""
+    """Return when a record was reported, in seconds since the epoch, or since a log's start without a date.
+
+    A log that reports each change of a job gives the time of each report. For a record of any other log, the
+    latest time in the record is returned: the job's end, else its start plus its run and suspended time, else
+    its submission, else 0.
+    """
     if record.report is not None:
         return record.report.at_secs
     if record.end_secs is not None:

@@ -146,7 +146,11 @@ class StatusBoard:
         if entry.view.problem:
             log.warning("job status rejected: %s", entry.view.problem, extra=extra)
         elif entry.reason:
-            log.warning("other values changed while can_postpone_last_job went back to True", extra=extra)
+            log.warning(
+                "the job set can_postpone_last_job back to True, but soon after that changed other values of "
+                "$JOBSTATUS, which it should leave unchanged for 10 minutes",
+                extra=extra,
+            )
         else:
             log.info("job status is valid again", extra=extra)
 

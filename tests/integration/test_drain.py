@@ -124,7 +124,7 @@ def test_what_grace_secs_forbids_is_refused_unless_forced(slurm, watching_job, d
     soon = int(time.time()) + 100
     grace = {"machine_grace-secs": "3600"}
     said = drain("set", "--at", str(soon), status=1, **grace)
-    assert "grace_secs promises 3600 s" in said
+    assert "grace_secs promises them 3600 s" in said
     assert drain("show") == "no shutdown is announced\n"
     drain("set", "--at", "+2h", **grace)
     drain("set", "--at", str(soon), status=1, **grace)  # moving it obeys the same

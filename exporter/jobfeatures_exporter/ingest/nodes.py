@@ -68,11 +68,14 @@ NEVER: Final = Moment(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """What is known of a foreign node. Immutable; replaced by another when a document arrives.
+    """The latest state of a foreign node: a node that another program, such as Sonar, monitors.
 
-    `sample` and `sysinfo` are the latest documents (None: none yet), and `snapshot` is made from them.
-    `totals` are its jobs' counters. `seen_at_secs` is the Unix time of the sample, or of its arrival if that
-    is earlier.
+    That program sends us documents about the node. `sample` is its latest measurement of the node and its
+    jobs, `sysinfo` its latest description of the hardware, and `snapshot` combines both. Each is None if
+    there is none yet. `totals` are the counters of the node's jobs and process groups. `seen_at_secs` is the
+    Unix time at which the sample was taken, or at which it arrived if that was earlier by our clock.
+
+    A state is never changed: each document that is accepted replaces it with a new one.
     """
 
     sample: SampleRecord | None = None

@@ -34,9 +34,11 @@ class Reason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobsWithoutGroup:
-    """Running jobs without a control group, the reason of each, and their batch systems' daemons.
+    """Running jobs that have no control group, and why.
 
-    `daemons` is by batch system, and only has systems with a job whose reason is `Reason.FOUND`.
+    `reasons` has the reason for each job. `daemons` says, by the batch system's name, where its daemon (such
+    as slurmd) and its jobs are in the tree of control groups. It has only batch systems with a job that
+    should have a control group, although none was found (`Reason.FOUND`).
     """
 
     reasons: Mapping[JobKey, Reason] = field(default_factory=dict)

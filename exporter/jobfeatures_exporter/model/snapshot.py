@@ -218,7 +218,11 @@ class JobSample:
 
     @property
     def has_place_in_id(self) -> bool:
-        """Return whether the job id is ``ID@PLACE``, as another cluster's job here has the same number."""
+        """Return whether the job id is ``ID@PLACE``: the batch system's id, and where the job's group is.
+
+        Such an id tells the job apart from one of another cluster that is on this node with the same id.
+        `place` is the container, else the path, below which the job's control group is.
+        """
         return (
             self.place != "" and isinstance(self.key, JobKey) and self.key.job_id.endswith(f"@{self.place}")
         )

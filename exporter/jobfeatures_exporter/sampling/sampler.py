@@ -203,9 +203,10 @@ class Sampler:
     def is_at_rest(self) -> bool:
         """Return whether regular samples are not needed now.
 
-        This is so if eBPF sums all that jobs use, no job can begin without a control group, and it is known
-        which processes of each job to wait for. Then only scrapes, jobs that begin or end, and `read_between`
-        demand a sample.
+        They are needed if GPUs are read, or if a figure or a batch system here needs all of the node's
+        processes. They are needed for jobs whose use eBPF does not sum, and after a job's processes have
+        changed: it has to be known which of them, by their end, tell that the job has ended. Otherwise, a
+        sample is needed only for a scrape, when a job begins or ends, or if `read_between` returns True.
         """
         needs_processes = self._processes.needs_all or self._counting.needs_all
         has_gpus = self._gpus is not None and bool(self._gpus.readers)

@@ -190,7 +190,11 @@ async def _at_work(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 def _log_end(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("a background task has stopped; restart the daemon to resume it", exc_info=error)
+        log.error(
+            "a background task has stopped, the one that reloads settings at SIGHUP or the one that reports "
+            "to systemd: restart the daemon to resume it",
+            exc_info=error,
+        )
 
 
 async def _until(ended: asyncio.Event, watching: Coroutine[Any, Any, None]) -> None:

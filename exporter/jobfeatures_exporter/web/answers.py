@@ -77,7 +77,12 @@ def choose_kind(headers: Mapping[str, str]) -> MetricsFormat:
 
 
 def make_metrics(kind: MetricsFormat, exposition: Callable[..., bytes]) -> WebAnswer:
-    """Return the metrics in the requested format, gzipped if accepted and large enough."""
+    """Return the response with the metrics page, in the format and compression that the client asks for.
+
+    `exposition` makes the page: in the OpenMetrics format if its argument `openmetrics` is true, else in
+    Prometheus' text format. The page is compressed by gzip if the client accepts gzip and the page has at
+    least 32 KiB.
+    """
     body = exposition(openmetrics=kind.openmetrics)
     if kind.takes_gzip and len(body) >= COMPRESS_FROM_BYTES:
         return WebAnswer(200, pack(body), {"Content-Type": kind.content_type, "Content-Encoding": "gzip"})

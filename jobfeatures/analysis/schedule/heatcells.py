@@ -45,9 +45,10 @@ class Cells:
             )
 
     def add(self, chunk: Schedule, first_user: int) -> None:
-        """Count the late jobs of some users.
+        """Count the late jobs in `chunk`, the evaluated schedule of a few users' jobs.
 
-        `first_user` is the index of the first of these users among all users.
+        A job is late if it ended after its expected end. `first_user` is the index of the chunk's first user
+        among all users of the log. A user's jobs may be in several chunks, to be added one after the other.
         """
         marks = make_marks(chunk)
         bounds = np.searchsorted(marks.user, np.arange(len(chunk.chosen.users) + 1)).tolist()

@@ -162,10 +162,11 @@ def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
 def from_records(
     jobs: Sequence[JobRecord], name: str, *, notes: Notes | None = None, zero: int | None = None
 ) -> ScheduleLog:
-    """Convert job records, one per job, to arrays; links between jobs are not set.
+    """Convert the records of a log, one per job, to numeric arrays with an element per job.
 
-    `zero` is the log's time zero in epoch seconds; None means the first submission. `notes` are the counts of
-    rejected, merged and unreadable records, which the log then reports.
+    `name` is the log's name. `zero` is its time zero in epoch seconds; None means the first submission.
+    `notes` counts the records that were rejected or merged, and the values that could not be read; the result
+    keeps these counts. It does not say which job follows which: `with_links` adds that.
     """
     notes = notes or Notes()
     if zero is None:

@@ -147,10 +147,11 @@ def split_list(text: str) -> list[tuple[str, list[str]]]:
 
 
 def parse_amounts(key: str, text: str, resources: Sequence[str]) -> Amounts:
-    """Parse amounts such as ``cpu=4,memory=16GiB``; return them by resource, as `parse_amount` does.
+    """Parse amounts such as ``cpu=4,memory=16GiB``; return a dictionary from resource to amount.
 
-    A number without a name is an amount of the first of `resources`. Raises ConfigurationError, which names
-    the setting `key`, for a malformed amount or any other resource.
+    Amounts are returned in thousandths of a CPU or GPU, or in KiB of memory. A number without a name is an
+    amount of the first of `resources`. Raises ConfigurationError, which names the setting `key`, for a
+    malformed amount or a resource that is not in `resources`.
     """
     found: Amounts = {}
     for name, values in split_list(text):

@@ -37,7 +37,10 @@ class Reader:
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:
-        """Return the faults of the array elements that were left out, one for each element."""
+        """Return what was left out: for each faulty array element of the envelope, its first fault.
+
+        Elements are, for example, the jobs in the envelope's list of jobs.
+        """
         return tuple(self._rejected.values())
 
     def items(self, parent: Json, name: str, path: str) -> Iterator[tuple[Json, str]]:
@@ -48,9 +51,10 @@ class Reader:
                 yield each, f"{place}[{number}]"
 
     def nodes(self, ranges: Iterable[str] | None) -> tuple[str, ...]:
-        """Expand ranges of node names such as ``c[1-3]``.
+        """Return the node names in ranges such as ``c[1-3]``, each name once; none if `ranges` is None.
 
-        Raises ParseError if all ranges of one envelope have more than 200,000 names.
+        Raises ParseError once all calls together have found more than 200,000 names. This limits the memory
+        that one envelope can take; an envelope is a document of Sonar's, and each has its own `Reader`.
         """
         names: dict[str, None] = {}
         for each in ranges or ():

@@ -128,7 +128,7 @@ def test_the_promise_that_was_published_is_kept(tree, drain):
     assert drain("set", "--at", "+61")[0] == 0
     status, _, err = drain("set", "--at", "+30")
     assert status == 1
-    assert "grace_secs promises 60 s" in err
+    assert "grace_secs promises them 60 s" in err
     assert drain("set", "--job", "12", "--at", "+300")[0] == 1
     assert drain("set", "--job", "12", "--at", "+300", "--force")[0] == 0
     assert drain("set", "--at", "1000")[0] == 1  # in the past

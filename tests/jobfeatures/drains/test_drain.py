@@ -69,7 +69,9 @@ def test_any_text_is_a_time_in_range_or_a_parse_error(text):
 
 
 def test_a_shutdown_sooner_than_promised_is_refused_and_the_earliest_time_is_named():
-    with pytest.raises(GraceError, match=r"notice is 3599 s, but grace_secs promises 3600 s.*1800003601"):
+    with pytest.raises(
+        GraceError, match=r"only 3599 s of notice, but grace_secs promises them 3600 s: .* 1800003601"
+    ):
         check_grace(int(NOW) + 3600, now_secs=NOW, grace_secs=3600, key="grace_secs")
     check_grace(int(NOW) + 3601, now_secs=NOW, grace_secs=3600, key="grace_secs")
 

@@ -146,7 +146,7 @@ class JobArrivals:
         if problem and problem != self._problem:  # once per kind of problem
             log.warning(
                 "cannot watch every job's control group, so short jobs may be missed: %s; %d directories are "
-                "listed at intervals instead (fs.inotify.max_user_watches is %d)",
+                "scanned at intervals instead (fs.inotify.max_user_watches is %d)",
                 *(problem, count, read_watch_limit()),
             )
             self._problem = problem

@@ -1,10 +1,10 @@
 """Hardware performance events, and the weight of each in a sum. Pure.
 
-Source: perf_event_open(2) for the generic ones. Floating-point operations have no generic event. Intel:
-FP_ARITH_INST_RETIRED (C7h; umasks 03h, 04h, 18h, 60h, 80h) counts instructions by width, an FMA twice, so the
-weight is the number of elements of the vector: 1, 2, 4, 8, 16. AMD: fp_ret_sse_avx_ops.all (03h; umask FFh
-for Zen 1 to 3, 1Fh, 0Fh) counts operations, an FMA as two. Both as in Linux' tools/perf/pmu-events/arch/x86,
-whose mapfile.csv lists the models. Neither includes x87 and AMX.
+Source: perf_event_open(2) for generic events. None counts floating-point operations. Intel's event C7h,
+FP_ARITH_INST_RETIRED, counts instructions, an FMA twice. Its weight is the number of vector elements that its
+umask selects: 1 for 03h, 2 for 04h, 4 for 18h, 8 for 60h, 16 for 80h. AMD's event 03h,
+fp_ret_sse_avx_ops.all, counts operations, an FMA as two. Its umask is FFh for Zen 1 to 3, 1Fh for Zen 4, 0Fh
+for Zen 5. Source of both: Linux' tools/perf/pmu-events/arch/x86. Neither includes x87 and AMX.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _INTEL_WIDTHS = (
     Event(_RAW, 0x60C7, 8),  # 256 single, 512 double
 )
 _INTEL_512 = (*_INTEL_WIDTHS, Event(_RAW, 0x80C7, 16))  # 512 single
-# By model of family 6. Omitted: Haswell, Atoms (other events or none), hybrids (two kinds of cores).
+# By model of family 6, as in Linux' mapfile.csv. Omitted: Haswell, Atoms (other events or none), hybrids (two
+# kinds of cores).
 _INTEL_MODELS = {
     **dict.fromkeys((0x3D, 0x47, 0x4F, 0x56), _INTEL_WIDTHS),  # Broadwell
     **dict.fromkeys((0x4E, 0x5E, 0x8E, 0x9E, 0xA5, 0xA6), _INTEL_WIDTHS),  # Skylake to Comet Lake

@@ -84,7 +84,11 @@ def owner_of(membership: Membership) -> Owner:
 
 
 def compute_epoch(boot_time_secs: int) -> int:
-    """Return a boot time (Unix) in seconds since 2020, as Sonar names process groups of different boots."""
+    """Convert a boot time from Unix time to seconds since 2020-01-01 00:00 UTC.
+
+    Process groups of different boots may have the same id. Sonar tells them apart by the boot time in this
+    form, which it calls ``epoch``.
+    """
     return boot_time_secs - SONAR_EPOCH_SECS
 
 

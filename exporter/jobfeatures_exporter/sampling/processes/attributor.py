@@ -139,7 +139,7 @@ class Attributor:
                 self._unreadable.count("job_number_taken")
                 log.warning(
                     "a control group below %s is ignored: its job number, %s, is that of another job; "
-                    "if it is of another cluster, set batch.cgroup_parents",
+                    "if the group is of another cluster, set batch.cgroup_parents",
                     *(each.parent, each.name),
                 )
 

@@ -1,4 +1,8 @@
-"""Counts how many files the processes of jobs have open, for metrics with names of other exporters."""
+"""Counts how many files the processes of jobs have open.
+
+Only the profile ``process-exporter`` needs the counts. It offers metrics under the names that another
+program, process-exporter, gives them, so that dashboards made for that program work here, too.
+"""
 
 from __future__ import annotations
 

@@ -109,8 +109,9 @@ class _Entry:
 class ProcessScanner:
     """Reads all processes below `procfs` at each sample, in one thread.
 
-    As many descriptors are kept open as `budget` allows; the files of the remaining processes are opened,
-    read and closed. `budget` and `unreadable`, if given, are shared with other readers.
+    Each process has a file, `procfs`/PID/stat. As many of these files are kept open as `budget` allows; the
+    others are opened, read and closed at each sample. `unreadable` counts files that cannot be read. Other
+    readers may share `budget` and `unreadable`; if one is not given, the scanner has its own.
     """
 
     def __init__(
@@ -302,7 +303,9 @@ class ProcessScanner:
         sample = parse_process_stat(data)
         if str(sample.pid) != name:
             raise ParseError(
-                "the pid in this file is another", source=f"{self._procfs}/{name}/stat", text=str(sample.pid)
+                "the pid in this file differs from that in its path",
+                source=f"{self._procfs}/{name}/stat",
+                text=str(sample.pid),
             )
         return sample
 

@@ -95,7 +95,7 @@ def tile(title: str, *content: Child, drawn: Html | None = None) -> Html:
 
 
 def tiles(*made: Html) -> Html:
-    """Return the list of tiles at the top of a page."""
+    """Return the HTML of the row of tiles at the top of a page, given the HTML of each tile (see `tile`)."""
     return tag("dl", *made, class_="tiles")
 
 
@@ -141,9 +141,10 @@ class PageData:
         return figure(metric, self.numbers.one(metric, *labels), form)
 
     def cell(self, metric: Metric, form: Form, *labels: str) -> Cell:
-        """Return the table cell of a metric's value with these label values, sorted by the value.
+        """Return a table cell with the value that a metric has for these label values, a dash if it has none.
 
-        `form` formats the value.
+        `form` formats the value as text. Where users sort the table by this column, the numbers count, not
+        their texts.
         """
         return numeric(self.figure(metric, form, *labels), self.numbers.one(metric, *labels))
 

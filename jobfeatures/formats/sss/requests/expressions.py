@@ -89,7 +89,7 @@ def parse_expression(requests: Sequence[Property]) -> Parenthesis:
     for each in requests:
         conj, group = each.text("conj", "And"), each.number("group")
         if len(stack) + group > MAX_DEPTH:
-            raise each.error(f"groups nest deeper than {MAX_DEPTH}")
+            raise each.error(f"groups of properties (attribute group) nest deeper than {MAX_DEPTH}")
         for _ in range(group):
             stack.append((conj, [], each))
             conj = "And"

@@ -221,7 +221,10 @@ def test_performance_factors_of_what_holds_are_handed_on():
         ('<User group="-1">a</User>', "closes a group that is not open"),
         ('<User group="1">a</User>', "opens a group that is not closed"),
         ('<User group="1">a</User><User group="-2">a</User>', "closes a group that is not open"),
-        ('<User group="9999999999">a</User>', f"groups nest deeper than {MAX_DEPTH}"),
+        (
+            '<User group="9999999999">a</User>',
+            f"groups of properties (attribute group) nest deeper than {MAX_DEPTH}",
+        ),
     ],
 )
 def test_groups_have_to_be_closed_and_open(content, reason):
