@@ -142,7 +142,7 @@ def test_no_rule_fails_on_real_series(lab):
 
 # Of what is off by default, has no factor of the site, needs minutes, or is counted by exporters that the example does not scrape.
 ABSENT = re.compile(
-    "held_clock|profiled|gpu_xids|emissions|instructions_per_cycle|gflops|whole_node|infiniband|batch_network|nfs|lustre|gpfs"
+    "held_clock|profiled|gpu_xids|emissions|batch_suspended|instructions_per_cycle|gflops|whole_node|infiniband|batch_network|nfs|lustre|gpfs"
 )
 
 
