@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -49,14 +50,18 @@ def watch(slurm, monkeypatch):
 
 
 def offline(slurm, tmp_path, *options):
-    """Return what `jobfeatures schedule` says of the log that sacct writes."""
+    """Return what `jobfeatures schedule` says of the log that sacct writes.
+
+    Of a user's jobs that arrive in one second, as an array's, those of lower numbers come first where jobs are
+    followed, in a log those that it lists first: here they are in one order.
+    """
     log = tmp_path / "log.txt"
-    log.write_text(
-        slurm.run(
-            "sacct", "-a", "-P", "-X", "-S", f"now-{2 * DAY}seconds", "-o",
-            "JobID,User,Partition,State,Submit,Start,End,AllocCPUS,ReqCPUS,Suspended,ElapsedRaw",
-        )
-    )  # fmt: skip
+    head, *rows = slurm.run(
+        "sacct", "-a", "-P", "-X", "-S", f"now-{2 * DAY}seconds", "-o",
+        "JobID,User,Partition,State,Submit,Start,End,AllocCPUS,ReqCPUS,Suspended,ElapsedRaw",
+    ).splitlines(True)  # fmt: skip
+    rows.sort(key=lambda row: [int(each) for each in re.findall("[0-9]+", row.partition("|")[0])])
+    log.write_text(head + "".join(rows))
     done = subprocess.run(
         [BIN / "jobfeatures", "schedule", log, "--format", "json", *options],
         capture_output=True, text=True, check=False, env={**os.environ, **slurm.environ},
