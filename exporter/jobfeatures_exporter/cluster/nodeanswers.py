@@ -62,8 +62,8 @@ class NodeAnswers:
         if poll is None:
             raise ConfigurationError(
                 "controller.listen",
-                f"cannot be used: {name}, as configured, does not report which part of a job is "
-                "on which node",
+                f"cannot be used: {name}, as configured, does not report which part of a job is on which "
+                "node: leave it out, or use Slurm by scontrol or OAR",
             )
         self._poll = poll
         self._queue = queue

@@ -305,7 +305,8 @@ def make_cluster_sources(config: ExporterConfig, clock: Clock) -> list[ClusterSo
         if name not in CLUSTER_SYSTEMS:
             raise ConfigurationError(
                 "batch.sources",
-                f"{name} cannot list the jobs of a whole cluster, as the controller role needs",
+                f"{name} cannot list the jobs of a whole cluster, as the controller role needs: leave it "
+                f"out, or name one of {', '.join(sorted(CLUSTER_SYSTEMS))}",
             )
     if AUTO in config.polling.sources:
         asked += [

@@ -299,7 +299,7 @@ def _tree(config: ExporterConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFin
         return
     tree = FeatureTree(config.shared.batch.common.root)
     if os.path.isdir(tree.root):
-        yield from _lacks(tree.root)
+        yield from _full_or_closed(tree.root)
     if not os.path.isdir(tree.machine_path):
         words = f"nothing is published at {tree.root}"
         yield note("features", words, "start the daemon, or let a prolog run jobfeatures publish")
@@ -324,7 +324,7 @@ def _tree(config: ExporterConfig, seen: frozenset[JobKey]) -> Iterator[DoctorFin
         yield wrong("hooks", words, FULL.format(tree.root) if reason == "enospc" else JOURNAL)
 
 
-def _lacks(root: str) -> Iterator[DoctorFinding]:
+def _full_or_closed(root: str) -> Iterator[DoctorFinding]:
     """Yield findings on a full file system, and on folders above the features that users cannot enter."""
     space = os.statvfs(root)
     if not space.f_bavail or (space.f_files and not space.f_favail):

@@ -61,7 +61,7 @@ class WatchedPlace(NamedTuple):
     shapes: Shapes = NO_SHAPES  # of what is below it, as far as that follows from what is above it
     is_mark: bool = False  # whether it makes its parent a candidate
     is_file: bool = False
-    is_in_container: bool = False  # in a container
+    is_in_container: bool = False
 
     @property
     def is_job(self) -> bool:
