@@ -16,6 +16,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -120,6 +121,8 @@ COLUMNS = (
 )
 seen: dict[str, object] = {"ids": {}, "failures": failures, "pace": PACE}
 last: dict[str, list[str]] = {}  # the last lines that pages had of each job
+looking = threading.Lock()  # so that no page replaces a later one's lines
+over = threading.Event()
 ids: dict[str, list[str]] = seen["ids"]  # type: ignore[assignment]
 processes: list[subprocess.Popen] = []
 gate: list[TextIO] = []  # the file, while we hold it
@@ -128,16 +131,23 @@ gate: list[TextIO] = []  # the file, while we hold it
 def page(address: str | None = None, path: str = "/metrics") -> str:
     """Return a page; without an address those of all nodes."""
     if address is None:
-        text = "".join(map(page, NODES.values()))
-        for job_id in set(re.findall(r'(?m)^batch_job_info\{.*?job_id="([^"]+)"', text)):
-            last[job_id] = [line for line in text.splitlines() if f'job_id="{job_id}"' in line]
+        with looking:
+            text = "".join(map(page, NODES.values()))
+            for job_id in set(re.findall(r'(?m)^batch_job_info\{.*?job_id="([^"]+)"', text)):
+                last[job_id] = [line for line in text.splitlines() if f'job_id="{job_id}"' in line]
         return text
     return fetch(address, path)
 
 
+def keep_looking() -> None:
+    """Look at the pages every few seconds, so that no job leaves them unseen, however long a step takes."""
+    while not over.wait(5 * PACE):
+        with contextlib.suppress(OSError):
+            page()
+
+
 def capture(name: str, *words: object, user: str | None = None) -> str:
     """Keep what a command says, whether it succeeds or not."""
-    page()  # no job ends unseen meanwhile, however long that takes
     said = run(*words, user=user, check=False)
     (CAPTURED / name).write_text(said)
     return said
@@ -195,6 +205,7 @@ def begin() -> None:
             processes.append(subprocess.Popen(list(map(str, command)), stdout=log, stderr=log))
         if not until(lambda address=address: page(address, "/-/ready"), f"{address} is ready", 120):
             raise RuntimeError((FOLDER / f"{address.rpartition(':')[2]}.log").read_text())
+    threading.Thread(target=keep_looking, name="keep-looking", daemon=True).start()
 
 
 def prepare_traps() -> None:
@@ -538,6 +549,7 @@ def end() -> None:
     if seen["failures"]:
         look_closely()
     until(all_gone, "the page shows none of them")
+    over.set()
     seen["ever"], seen["last"] = sorted(last), last
     left = [
         str(path)
@@ -659,6 +671,7 @@ def main() -> None:
     except Exception:  # noqa: BLE001  # whatever it is, the test shows it beside what was seen
         failures.append(traceback.format_exc())
     finally:
+        over.set()
         seen["told"], seen["took"] = told(), took
         for process in processes:
             process.terminate()
