@@ -199,6 +199,12 @@ def test_labels_that_a_text_uses_are_those_of_the_alert(name):
         assert {"job_id", "user", "batch_system", "name"} <= used <= OF_INFO | SITE
 
 
+@together((name,) for name in ALERTS)
+def test_what_a_text_asks_prometheus_for_is_of_the_alerts_own_cluster(name):
+    for asked in re.findall(r'printf\s+"([^"]*\{[^"]*)"', str(ALERTS[name]["annotations"])):
+        assert "{cluster=%q," in asked
+
+
 def test_what_is_checked_can_fail():
     assert "colour" not in labels_of("job:batch_info:group")
     assert labels_of("job:batch_cpu_efficiency:ratio_avg1h") >= {"job_id", "batch_system", "cluster"}
