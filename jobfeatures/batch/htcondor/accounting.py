@@ -27,6 +27,7 @@ from jobfeatures.batch.htcondor.jobad import (
     ENDED,
     common_fields,
     end_of,
+    had_one_machine,
     host_of,
     machine_secs_of,
     restarts_of,
@@ -49,7 +50,7 @@ HISTORY_ATTRIBUTES = (
     *("CompletionDate", "EnteredCurrentStatus", "ExitBySignal", "ExitCode", "ExitSignal"),
     *("JobSuccessExitCode", "RemoteHost", "LastRemoteHost"),
     *("MaxHosts", "RequestCpus", "CpusProvisioned", "RequestMemory", "RequestGPUs", "GPUsProvisioned"),
-    *("AllowedJobDuration", "AllowedExecuteDuration", "NumJobStarts", "TotalSubmitProcs"),
+    *("AllowedJobDuration", "AllowedExecuteDuration", "NumJobStarts", "NumShadowStarts", "TotalSubmitProcs"),
     *("DAGManJobId", "CumulativeSuspensionTime", "TotalSuspensions", "RemoteUserCpu", "RemoteSysCpu"),
     *("ResidentSetSize", "ResidentSetSize_RAW", "MemoryUsage", "RemoteWallClockTime"),
     *("LastRemoteWallClockTime", "LastJobStatus", "CommittedSuspensionTime"),
@@ -125,7 +126,7 @@ def parse_record(job: Fields) -> JobRecord:
     nodes = slots_of(job)
     user_secs, system_secs = job.seconds("RemoteUserCpu"), job.seconds("RemoteSysCpu")
     # When the last run began; JobStartDate is the start of the first.
-    start = job.epoch("JobCurrentStartDate") or (job.epoch("JobStartDate") if starts == 1 else None)
+    start = job.epoch("JobCurrentStartDate") or (job.epoch("JobStartDate") if had_one_machine(job) else None)
     host = host_of(job.text("LastRemoteHost") or job.text("RemoteHost"))
     run_secs, suspended = _run_and_suspension(job, starts, ended=ended)
     if state is JobState.PENDING:

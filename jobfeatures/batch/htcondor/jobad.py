@@ -237,9 +237,14 @@ def end_of(job: Fields, state: JobState) -> int | None:
 def machine_secs_of(job: Fields) -> int | float | None:
     """Return how many seconds a job's last run had a machine, suspensions included; None if unknown."""
     last = job.seconds("LastRemoteWallClockTime")
-    if last is None and job.count("NumJobStarts") == 1:
+    if last is None and had_one_machine(job):
         return job.seconds("RemoteWallClockTime")  # it adds up all runs
     return last
+
+
+def had_one_machine(job: Fields) -> bool:
+    """Return whether a job had a machine once: NumJobStarts lacks those where its input did not arrive."""
+    return job.count("NumJobStarts") == 1 and job.count("NumShadowStarts") in {None, 1}
 
 
 def slots_of(job: Fields) -> int | None:

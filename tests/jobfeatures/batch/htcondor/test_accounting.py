@@ -337,6 +337,20 @@ def test_a_suspension_is_no_part_of_the_run():
     assert [job.run_secs for job in read(f"{text}NumJobStarts = 1\n*** x\n")] == [60]
 
 
+def test_the_time_of_a_machine_that_the_input_did_not_reach_is_no_part_of_the_run():
+    """The shadow started twice, the job once: RemoteWallClockTime adds up both (versions without Last…)."""
+    text = (
+        "ClusterId = 9\nProcId = 0\nJobStatus = 4\nNumJobStarts = 1\nNumShadowStarts = 2\n"
+        "JobStartDate = 1767000000\n{}CompletionDate = 1767010000\nRemoteWallClockTime = 9000.0\n*** x\n"
+    )
+    [job] = read(text.format("JobCurrentStartDate = 1767006400\n"))
+    assert (job.start_secs, job.run_secs) == (1767006400, None)
+    [job] = read(text.format(""))
+    assert (job.start_secs, job.run_secs) == (None, None)  # JobStartDate is that of the first machine
+    [job] = read(text.format("LastRemoteWallClockTime = 3600.0\n"))
+    assert job.run_secs == 3600
+
+
 @pytest.mark.parametrize(
     ("status", "committed", "run_secs", "suspended_secs"),
     [
