@@ -27,6 +27,14 @@ def running(metric: str, matchers: str) -> str:
     return f"({metric}{{{matchers}}} unless on ({JOB_KEY}) batch_job_end_time_seconds{{{OF_CLUSTER}}})"
 
 
+def running_rate(counter: str, matchers: str) -> str:
+    """Return the rates of jobs' counters that are still shown: right beside what these jobs have now.
+
+    A plain rate goes on for some minutes where a node has left a job, or a job has ended.
+    """
+    return f"(rate({counter}{{{matchers}}}[$__rate_interval]) and {running(counter, matchers)})"
+
+
 def gpu_parts(matchers: str) -> str:
     """Return the part of each GPU that each job has: jobs that share one have equal parts."""
     everyone = f"sum by ({GPU_KEY}) ({running('batch_job_gpu_allocated', OF_CLUSTER)})"

@@ -19,6 +19,7 @@ from grafana.panels import (
     gpu_parts,
     query,
     running,
+    running_rate,
     stat,
     steps,
     timeseries,
@@ -28,6 +29,7 @@ from grafana.tables import Column, Label, table
 RATE = "$__rate_interval"
 P = f'{OF_CLUSTER},partition=~"$partition"'
 ALLOCATED_CPUS = running("batch_job_allocated_cpus", OF_CLUSTER)
+USED_CPUS = running_rate("batch_job_cpu_seconds_total", OF_CLUSTER)
 INFO = running("batch_job_info", OF_CLUSTER)
 KIND_COLORS = [colored("allocated", GREEN), colored("idle", "blue"), colored("other", GREY)]
 NO_CONTROLLER = "no controller is scraped"
@@ -68,7 +70,7 @@ def _now() -> list[Placed]:
              f'sum(batch_cluster_cpus{{{P},kind="allocated"}}) / sum(batch_cluster_cpus{{{P}}})', "percentunit",
              decimals=0),
         stat("CPUs used", "CPUs that jobs keep busy, of those that they have, on all nodes that are scraped.",
-             f"sum(rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}])) / sum({ALLOCATED_CPUS})",
+             f"sum({USED_CPUS}) / sum({ALLOCATED_CPUS})",
              "percentunit", thresholds=USEFULNESS, empty="no jobs", decimals=0),
         stat("Jobs running", "Jobs that have nodes.", f'sum(batch_queue_jobs{{{P},state="RUNNING"}})'),
         stat("Jobs waiting", "Jobs that could start if there were room.", f"sum(batch_queue_waiting_jobs{{{P}}})"),
@@ -185,7 +187,7 @@ def _used() -> list[Placed]:
     return line(
         timeseries("CPUs given and used", "On all nodes that are scraped: what jobs keep busy, what they have, what there is.",
                    [
-                       query(f"sum(rate(batch_job_cpu_seconds_total{{{c}}}[{RATE}]))", "used by jobs"),
+                       query(f"sum({USED_CPUS})", "used by jobs"),
                        query(f"sum({ALLOCATED_CPUS})", "allocated"),
                        query(f"sum(batch_node_allocatable_cpus{{{c}}})", "all"),
                    ], "none", empty="no node is scraped"),

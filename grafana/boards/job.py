@@ -30,6 +30,8 @@ from grafana.panels import (
     now,
     query,
     rows_of_shares,
+    running,
+    running_rate,
     stat,
     steps,
     timeseries,
@@ -38,11 +40,12 @@ from grafana.tables import Column, Label, table
 
 RATE = "$__rate_interval"
 J = f'{OF_CLUSTER},instance=~"$instance",batch_system="$batch_system",job_id="$job_id"'
-CPU_RATE = f"sum(rate(batch_job_cpu_seconds_total{{{J}}}[{RATE}]))"
+CPU_RATE = running_rate("batch_job_cpu_seconds_total", J)
 CORES = f"sum by (cluster, instance, core) (rate(batch_job_core_cpu_seconds_total{{{J}}}[{RATE}]))"
 # Rows stand in the order of their names: 2 before 10 only as 002 before 010.
 SORTED_CORES = f'label_replace(label_replace({CORES}, "core", "00$1", "core", "([0-9])"), "core", "0$1", "core", "([0-9]{{2}})")'
-CPUS = f"sum(batch_job_allocated_cpus{{{J}}})"
+ALLOCATED_CPUS = running("batch_job_allocated_cpus", J)
+CPUS = f"sum({ALLOCATED_CPUS})"
 OFF = "off unless switched on"
 
 
@@ -93,14 +96,15 @@ def _job() -> list[Placed]:
                  [now(f"max by (partition) (last_over_time(batch_job_info{{{J}}}[$__range]))", "{{partition}}")], text=True, empty="none"),
             stat("State", "What the batch system says of it.",
                  [now(f"max by (state) (batch_job_state{{{J}}} == 1)", "{{state}}")], text=True, empty="not told"),
-            stat("Nodes", "Nodes on which it is seen.", f"count(last_over_time(batch_job_info{{{J}}}[$__range]))"),
+            stat("Nodes", "Nodes on which it is seen.", f"count(group by (cluster, instance, node) (last_over_time(batch_job_info{{{J}}}[$__range])))"),
             stat("Runs for", "Time since its start, or until its end.",
-                 f"(min(last_over_time(batch_job_end_time_seconds{{{J}}}[$__range])) or vector(time()))"
-                 f" - on () min(last_over_time(batch_job_start_time_seconds{{{J}}}[$__range]))", "s"),
+                 f"time() - min({running('batch_job_start_time_seconds', J)})"
+                 f" or max(last_over_time(batch_job_end_time_seconds{{{J}}}[$__range]))"
+                 f" - min(last_over_time(batch_job_start_time_seconds{{{J}}}[$__range]))", "s"),
             height=3,
         ),
         *line(
-            stat("CPU use", "CPUs kept busy, of those that it has.", f"{CPU_RATE} / {CPUS}", "percentunit",
+            stat("CPU use", "CPUs kept busy, of those that it has.", f"sum({CPU_RATE}) / {CPUS}", "percentunit",
                  thresholds=USEFULNESS, decimals=0),
             stat("Memory use", "Memory counted against it, of its limit.", f"{memory} / {limit}", "percentunit",
                  thresholds=FULLNESS, decimals=0),
@@ -150,8 +154,7 @@ def _cpus_and_memory() -> list[Placed]:
                 "CPU use by node", "CPUs kept busy, of those that it has on each node.",
                 [
                     query(
-                        f"sum by (instance) (rate(batch_job_cpu_seconds_total{{{J}}}[{RATE}]))"
-                        f" / sum by (instance) (batch_job_allocated_cpus{{{J}}})",
+                        f"sum by (instance) ({CPU_RATE}) / sum by (instance) ({ALLOCATED_CPUS})",
                         "{{instance}}",
                     )
                 ],
@@ -213,7 +216,7 @@ def _time() -> list[Placed]:
             ),
             timeseries(
                 "CPUs not used", "CPUs that it has and leaves idle: what it wastes all the time.",
-                [query(f"clamp_min({CPUS} - {CPU_RATE}, 0)", "idle")], "none",
+                [query(f"clamp_min({CPUS} - sum({CPU_RATE}), 0)", "idle")], "none",
             ),
             timeseries(
                 "What it reports",
