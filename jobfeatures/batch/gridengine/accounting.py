@@ -41,10 +41,11 @@ RESCHEDULED = frozenset({24, 25})  # "migrating", "rescheduling": the job starts
 LOST_HOST = frozenset({19, 21})  # the shepherd or the execution daemon lost track of the job
 KILLED = frozenset({37, 100})  # by a limit, by qdel, or by itself
 
+RESERVED: Final = "cpu, as it is what was reserved (ACCT_RESERVED_USAGE)"
 LATE_TASK: Final = "a parallel job without the use of a task whose line follows its own"
 
 _NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?\Z", re.ASCII)
-_REQUESTS = re.compile(r"(?:\A| )-l ([^ ]+)")
+_REQUESTS = re.compile(r"(?<!-soft)(?:\A| )-l ([^ ]+)")  # soft requests limit nothing
 _LIMITS = frozenset({"h_rt", "s_rt", "h_cpu", "h_rss", "h_vmem"})
 # Without these a job is rejected; any other value may be unknown.
 NEEDED = frozenset(
@@ -103,6 +104,8 @@ def make_records(
             yield Rejected.from_error(error.at(source, number))
             continue
         count_not_taken(notes, values)
+        if record.used_cpu_secs is None and known(values.get("cpu", "")) is not None:
+            notes.not_taken[RESERVED] += 1
         yield parallel.complete(record, values.get("hostname", ""), names_tasks="pe_taskid" in values)
     if late := parallel.count_late():
         notes.doubtful[LATE_TASK] += late
@@ -183,7 +186,7 @@ def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
         wall_limit_secs=limits["wall"],
         cpu_limit_secs=limits["cpu"],
         run_secs=None if start is None else _number(values, "ru_wallclock"),
-        used_cpu_secs=_number(values, "cpu"),
+        used_cpu_secs=_used_cpu_secs(values, elapsed, slots),
         user_cpu_secs=_number(values, "ru_utime"),
         system_cpu_secs=_number(values, "ru_stime"),
         used_memory_bytes=_used_memory(values),
@@ -241,6 +244,18 @@ def _limits(values: Mapping[str, str], slots: int | None) -> dict[str, Limit]:
         "cpu": multiplied(limit("-l h_cpu"), slots),
         "memory": resident if isinstance(resident, int) else multiplied(limit("-l h_vmem"), slots),
     }
+
+
+def _used_cpu_secs(values: Mapping[str, str], elapsed: Number | None, slots: int | None) -> Number | None:
+    """Return a run's CPU time; None if what is told is what was reserved (ACCT_RESERVED_USAGE of execd).
+
+    That is `elapsed` seconds of each of the `slots`; what was used is at least ru_utime + ru_stime. Source:
+    build_derived_final_usage in Grid Engine's reaper_execd.c.
+    """
+    used, parts = _number(values, "cpu"), [_number(values, name) or 0 for name in ("ru_utime", "ru_stime")]
+    if used and elapsed and slots and abs(used - elapsed * slots) < 0.001 < used - sum(parts):
+        return None
+    return used
 
 
 def _used_memory(values: Mapping[str, str]) -> int | None:

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.gridengine.accounting import LATE_TASK, compute_state, read_records, recognise
+from jobfeatures.batch.gridengine.accounting import (
+    LATE_TASK,
+    RESERVED,
+    compute_state,
+    read_records,
+    recognise,
+)
 from jobfeatures.batch.gridengine.colonlines import FIELDS
 from jobfeatures.errors import Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
@@ -125,6 +131,24 @@ def test_a_parallel_job_is_doubtful_if_a_task_s_line_follows_its_own():
     first, _ = read(changed(**PARALLEL), changed(pe_taskid="1.n2", **PARALLEL), notes=notes)
     assert first.used_cpu_secs == 0.006625
     assert notes.doubtful == {LATE_TASK: 1}
+
+
+def test_cpu_time_that_was_reserved_is_not_what_a_job_used():
+    """With ACCT_RESERVED_USAGE=true among execd_params, cpu is (end - start) * slots."""
+    times = {"start_time": "1795268001", "end_time": "1795268013", "ru_wallclock": "12"}
+    notes = Notes()
+    [record] = read(
+        changed(**times, **PARALLEL, cpu="192.000000", ru_utime="3.5", ru_stime="0.25"), notes=notes
+    )
+    assert (record.used_cpu_secs, record.user_cpu_secs) == (None, 3.5)
+    assert notes.not_taken[RESERVED] == 1
+    assert one(**times, **PARALLEL, cpu="191.987", ru_utime="3.5").used_cpu_secs == 191.987
+    assert one(**times, **PARALLEL, cpu="192.0", ru_utime="191.5", ru_stime="0.5").used_cpu_secs == 192
+
+
+def test_a_soft_request_is_no_limit():
+    record = one(category="-l h_vmem=1G -soft -l h_rt=60,h_vmem=8G -pe smp 2", slots="2")
+    assert (record.wall_limit_secs, record.requested_memory_bytes) == (None, 2 * 2**30)
 
 
 def test_an_array_s_task_has_its_own_id():
