@@ -2,6 +2,7 @@
 
 Jobs stand in control groups as in bench_scrape.py. Both programs run at once, each in a control group of its own for
 CPU time, which has threads that have ended and children too; both are scraped at each interval, or by nobody.
+"floor" is the least that a program in Python can do for a scrape (bareexporter.py), scraped likewise.
 
 cpu ms          CPU time a minute by that group, and for BPF programs what the kernel counts (kernel.bpf_stats_enabled)
 in kernel       of the CPU time, what the kernel took for its answers: in any language the same questions cost that
@@ -163,6 +164,19 @@ def started(*start: Callable[[], Program]) -> Iterator[list[Program]]:
         yield found
 
 
+@contextmanager
+def floor_of(ours: Program, directory: str) -> Iterator[Program]:
+    """Start what reads the files that our exporter keeps open, and answers with its page."""
+    page, script, port = Path(directory) / "page", Path(__file__).with_name("bareexporter.py"), free_port()
+    page.write_bytes(ours.exporter.text)
+    argv = [sys.executable, "-S", "-E", str(script), str(port), str(ours.exporter.pid), str(page)]
+    program = Program("floor", argv, port, accounting_root() / "noise_floor")
+    try:
+        yield program
+    finally:
+        program.stop()
+
+
 def scrape_until(found: list[Program], end_secs: float, interval_secs: float) -> None:
     """Scrape all now and at each interval, or none where it is 0. A minute has one scrape each 60 s."""
     for each in found:
@@ -190,6 +204,7 @@ def measure(name: str, source: str, intervals: list[float], secs: float, rounds:
         found = stack.enter_context(started(*starters(directory, source).values()))
         for each in found:
             each.exporter.scrape()
+        found.append(stack.enter_context(floor_of(found[0], directory)))
         print(f"\nload {name}, source {source}: {done}; processes by {found[0].exporter.reader}")
         columns = ("cpu ms", "in kernel", "bpf ms", "wakeups", "forks")
         print(
