@@ -33,6 +33,8 @@ USED_CPUS = running_rate("batch_job_cpu_seconds_total", OF_CLUSTER)
 INFO = running("batch_job_info", OF_CLUSTER)
 KIND_COLORS = [colored("allocated", GREEN), colored("idle", "blue"), colored("other", GREY)]
 NO_CONTROLLER = "no controller is scraped"
+IN_EACH = "A node of several partitions counts in each: choose one."
+JOB_IN_EACH = "A job that may start in several partitions counts in each."
 
 
 def board() -> Json:
@@ -61,19 +63,19 @@ def board() -> Json:
 
 def _now() -> list[Placed]:
     return line(
-        stat("Nodes", "Nodes that the batch system knows.", f"sum(batch_cluster_nodes{{{P}}})", empty=NO_CONTROLLER),
-        stat("Down", "Nodes that the batch system calls down.", f'sum(batch_cluster_nodes{{{P},state="DOWN"}})',
+        stat("Nodes", f"Nodes that the batch system knows. {IN_EACH}", f"sum(batch_cluster_nodes{{{P}}})", empty=NO_CONTROLLER),
+        stat("Down", f"Nodes that the batch system calls down. {IN_EACH}", f'sum(batch_cluster_nodes{{{P},state="DOWN"}})',
              thresholds=ANY_IS_BAD, empty="–"),
-        stat("Draining", "Nodes that take no more jobs.", f'sum(batch_cluster_nodes_flagged{{{P},flag="DRAIN"}})',
+        stat("Draining", f"Nodes that take no more jobs. {IN_EACH}", f'sum(batch_cluster_nodes_flagged{{{P},flag="DRAIN"}})',
              thresholds=ANY_IS_WORTH_A_LOOK, empty="–"),
-        stat("CPUs allocated", "Of all CPUs, those of nodes that start no jobs included.",
+        stat("CPUs allocated", f"Of all CPUs, those of nodes that start no jobs included. {IN_EACH}",
              f'sum(batch_cluster_cpus{{{P},kind="allocated"}}) / sum(batch_cluster_cpus{{{P}}})', "percentunit",
              decimals=0),
         stat("CPUs used", "CPUs that jobs keep busy, of those that they have, on all nodes that are scraped.",
              f"sum({USED_CPUS}) / sum({ALLOCATED_CPUS})",
              "percentunit", thresholds=USEFULNESS, empty="no jobs", decimals=0),
         stat("Jobs running", "Jobs that have nodes.", f'sum(batch_queue_jobs{{{P},state="RUNNING"}})'),
-        stat("Jobs waiting", "Jobs that could start if there were room.", f"sum(batch_queue_waiting_jobs{{{P}}})"),
+        stat("Jobs waiting", f"Jobs that could start if there were room. {JOB_IN_EACH}", f"sum(batch_queue_waiting_jobs{{{P}}})"),
         stat("Longest wait", "Of the job that could have started first.", f"max(batch_queue_oldest_wait_seconds{{{P}}})",
              "s", thresholds=steps(GREEN, (86400, ORANGE), (604800, RED))),
         height=4,
@@ -140,7 +142,7 @@ def _capacity() -> list[Placed]:
     def by_kind(metric: str) -> list[Json]:
         return [query(f"sum by (kind) ({metric}{{{P}}})", "{{kind}}")]
 
-    why = "allocated; idle: jobs may get it; other: of nodes that start no jobs."
+    why = f"allocated; idle: jobs may get it; other: of nodes that start no jobs. {IN_EACH}"
     return line(
         timeseries("CPUs", f"CPUs by kind: {why}", by_kind("batch_cluster_cpus"), "none", stacked=True,
                    overrides=KIND_COLORS, empty=NO_CONTROLLER),
@@ -148,7 +150,7 @@ def _capacity() -> list[Placed]:
                    overrides=KIND_COLORS, empty=NO_CONTROLLER),
         timeseries("GPUs", f"Cards by kind: {why}", by_kind("batch_cluster_gpus"), "none", stacked=True,
                    overrides=KIND_COLORS, empty="none, or not accounted for"),
-        timeseries("Nodes by state", "Nodes by what the batch system calls them.",
+        timeseries("Nodes by state", f"Nodes by what the batch system calls them. {IN_EACH}",
                    [query(f"sum by (state) (batch_cluster_nodes{{{P}}})", "{{state}}")], "none", stacked=True,
                    overrides=[colored("DOWN", RED)], empty=NO_CONTROLLER),
     )  # fmt: skip
@@ -157,13 +159,13 @@ def _capacity() -> list[Placed]:
 def _queue() -> list[Placed]:
     return [
         *line(
-            timeseries("Jobs by state", "Jobs that have not ended; each task of an array is one.",
+            timeseries("Jobs by state", f"Jobs that have not ended; each task of an array is one. {JOB_IN_EACH}",
                        [query(f"sum by (state) (batch_queue_jobs{{{P}}})", "{{state}}")], "none", stacked=True,
                        empty=NO_CONTROLLER),
-            timeseries("CPUs requested by waiting jobs", "By partition: what would be needed to start all of them.",
+            timeseries("CPUs requested by waiting jobs", f"By partition: what would be needed to start all of them. {JOB_IN_EACH}",
                        [query(f'sum by (partition) (batch_queue_cpus{{{P},state="PENDING"}})', "{{partition}}")], "none",
                        stacked=True, empty=NO_CONTROLLER),
-            timeseries("Why jobs wait", "Pending jobs by the batch system's word for why they do not run.",
+            timeseries("Why jobs wait", f"Pending jobs by the batch system's word for why they do not run. {JOB_IN_EACH}",
                        [query(f"sum by (reason) (batch_queue_pending_jobs{{{P}}})", "{{reason}}")], "none", stacked=True,
                        empty="no job waits"),
         ),
@@ -175,7 +177,7 @@ def _queue() -> list[Placed]:
                        [query(f"sum by (partition) (batch_queue_wait_job_seconds{{{P}}})"
                               f" / (sum by (partition) (batch_queue_waiting_jobs{{{P}}}) > 0) / 3600", "{{partition}}")], "h",
                        empty="no job waits"),
-            timeseries("Jobs that could start", "Pending jobs that are allowed to start, by partition.",
+            timeseries("Jobs that could start", f"Pending jobs that are allowed to start, by partition. {JOB_IN_EACH}",
                        [query(f"sum by (partition) (batch_queue_waiting_jobs{{{P}}})", "{{partition}}")], "none",
                        stacked=True, empty=NO_CONTROLLER),
         ),

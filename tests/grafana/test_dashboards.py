@@ -191,6 +191,19 @@ def test_a_panel_explains_itself(name, panel):
 
 
 @together(PANELS)
+def test_a_sum_over_partitions_says_that_these_may_share_nodes_and_jobs(name, panel):
+    summed = [
+        each["expr"]
+        for each in panel.get("targets", [])
+        if re.search(
+            r"sum(?: by \((?:kind|state|reason|partition)\))? ?\((batch_cluster_|batch_queue_)", each["expr"]
+        )
+    ]
+    several = [each for each in summed if "RUNNING" not in each and "_wait_job_seconds" not in each]
+    assert not several or "counts in each" in panel["description"]
+
+
+@together(PANELS)
 def test_what_is_shown_as_present_is_asked_for_now(name, panel):
     """Of a query over time Grafana takes a series' last value, also where the series has ended long ago."""
     if panel["type"] in {"stat", "bargauge", "table"}:
