@@ -77,10 +77,12 @@ def parse_db_job(
         return [], [error.at(about=f"job {str(record.get('job_id'))[:32]}")]
     found: list[JobRecord] = []
     bad: list[ParseError] = []
+    told, untold = job.used_cpu_secs, 0.0
     steps = record.get("steps")
     for value in steps if isinstance(steps, list) else ():
         try:
             found.append(_read(partial(_parse_step, job=job, version=version), value, notes))
+            untold += found[-1].used_cpu_secs or 0 if _tells_no_cpu_time(JsonRecord(value)) else 0
         except ParseError as error:
             bad.append(error.at(about=f"a step of job {job.job_id}"))
     if version == _WITHOUT_START and job.start_secs is not None:
@@ -91,7 +93,11 @@ def parse_db_job(
         state = state_of_requeued(has_code=has_code, batch_step=batch_step)
         job = replace(job, state=state, state_word=None if has_code else REQUEUED)
     known = version in _OLD or all(step.used_cpu_secs is not None for step in found)  # old: 0 is not told
-    return [_with_cpu_time(job, found, are_all=known and not bad), *found], bad
+    job = _with_cpu_time(job, found, are_all=known and not bad)
+    if untold and job.used_cpu_secs is not None:
+        used = job.used_cpu_secs + (untold if told else 0)
+        job = replace(job, used_cpu_secs=round(used, 6), user_cpu_secs=None, system_cpu_secs=None)
+    return [job, *found], bad
 
 
 def _read(parse: Callable[[JsonRecord], JobRecord], values: Any, notes: Notes) -> JobRecord:
@@ -192,6 +198,8 @@ def _parse_step(record: JsonRecord, job: JobRecord, *, version: str) -> JobRecor
     written = resources(record, "tres", "consumed", "average")
     allocated = resources(record, "tres", "allocated")
     _, common = _common_fields(record, "state", allocated=allocated, version=version)
+    if _tells_no_cpu_time(record) and whole.get("cpu"):  # some versions (25.05) tell 0 of steps of srun
+        common |= {"used_cpu_secs": whole["cpu"] / 1000, "user_cpu_secs": None, "system_cpu_secs": None}
     start = record.epoch("time", "start")
     return JobRecord(
         **common,
@@ -223,6 +231,10 @@ def _parse_step(record: JsonRecord, job: JobRecord, *, version: str) -> JobRecor
             max_virtual_bytes=most.get("vmem"),
         ),
     )
+
+
+def _tells_no_cpu_time(step: JsonRecord) -> bool:
+    return {step.count("time", "total", name) for name in ("seconds", "microseconds")} == {0}
 
 
 def _common_fields(

@@ -51,7 +51,7 @@ def with_ends(batches: Iterable[Batch], names: Sequence[str]) -> Iterator[Batch]
 
     kept: Batch = ((), ())
     for batch in batches:
-        rows = _joined(kept, batch) if kept[0] else batch
+        rows = joined_batches(kept, batch) if kept[0] else batch
         kept = ((), ())
         if rows[1] and REQUEUED in rows[1][state]:
             rows, kept = _restated(rows, head, state, code, is_end=False)
@@ -60,7 +60,8 @@ def with_ends(batches: Iterable[Batch], names: Sequence[str]) -> Iterator[Batch]
         yield _restated(kept, head, state, code, is_end=True)[0]
 
 
-def _joined(one: Batch, two: Batch) -> Batch:
+def joined_batches(one: Batch, two: Batch) -> Batch:
+    """Return the rows of one batch and those of the next."""
     columns = zip(one[1], two[1] or [()] * len(one[1]), strict=True)
     return [*one[0], *two[0]], [[*first, *second] for first, second in columns]
 

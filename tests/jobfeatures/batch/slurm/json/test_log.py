@@ -212,6 +212,25 @@ def test_a_job_does_not_have_the_cpu_time_of_those_steps_alone_that_can_be_read(
     assert told.used_cpu_secs == used
 
 
+@pytest.mark.parametrize("told", [3, 0])
+def test_a_job_has_the_cpu_time_that_slurm_tells_of_its_steps_alone(told):
+    """Constructed in a captured answer of 22.05: of a step of srun time.total is 0, its usage 17.25 s."""
+    job = resized(state={"current": ["COMPLETED"]})
+    clock = {name: {"seconds": 0, "microseconds": 0} for name in ("total", "user", "system")}
+    job["time"] |= copy.deepcopy(clock) | {"total": {"seconds": told, "microseconds": 0}}
+    batch, srun = copy.deepcopy(job["steps"][0]), copy.deepcopy(job["steps"][2])
+    batch["time"] |= copy.deepcopy(clock) | {
+        name: {"seconds": 3, "microseconds": 0} for name in ("total", "user")
+    }
+    srun["time"] |= copy.deepcopy(clock)
+    srun["tres"]["requested"]["total"] = [{"type": "cpu", "name": "", "id": 1, "count": 17250}]
+    job["steps"] = [batch, srun]
+    document = {"meta": {"plugin": {"data_parser": "data_parser/v0.0.43"}}, "jobs": [job]}
+    whole, *steps = read_records([json.dumps(document)], source="log", notes=Notes())
+    assert (whole.used_cpu_secs, whole.user_cpu_secs, whole.system_cpu_secs) == (20.25, None, None)
+    assert [(each.used_cpu_secs, each.user_cpu_secs) for each in steps] == [(3, 3), (17.25, None)]
+
+
 def test_a_bad_job_costs_itself_only():
     document = json.loads(text("accounting-v0.0.38"))
     document["jobs"][0]["time"]["start"] = "now"

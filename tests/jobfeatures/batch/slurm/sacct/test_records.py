@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm.sacct.records import read_records
+from jobfeatures.batch.slurm.sacct.stepuse import UNTOLD
 from jobfeatures.errors import Rejected
-from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord, Notes
 from jobfeatures.records.model import JobState
 from tests.jobfeatures.batch.slurm.sacct.logs import COLUMNS, captured, jobs, one, records
 
@@ -153,3 +155,40 @@ def test_what_is_written_is_read(number, start, run):
     line = f"{number}|x|COMPLETED|{start}|{start}|{start + run}|1|n1"
     job = one(COLUMNS, line)
     assert (job.job_id, job.start_secs, job.end_secs) == (str(number), start, start + run)
+
+
+UNTOLD_HEADER = "JobIDRaw|State|Start|End|ElapsedRaw|AllocCPUS|TotalCPU|UserCPU|SystemCPU|TRESUsageInTot"
+UNTOLD_ROWS = (  # as published of a job of 2026: TotalCPU tells of the batch script alone
+    ("18396137", "00:03.744", "00:03.000", ""),
+    ("18396137.batch", "00:03.744", "00:03.000", "cpu=00:00:03,energy=0,fs/disk=81960071,mem=327556K"),
+    ("18396137.extern", "00:00:00", "00:00:00", "cpu=00:00:00,energy=0,fs/disk=5329,mem=0"),
+    ("18396137.0", "00:00:00", "00:00:00", "cpu=00:00:17,energy=0,fs/disk=398636714,mem=491288K"),
+    ("18396137.1", "00:00:00", "00:00:00", "energy=0,cpu=1-00:00:13,fs/disk=0,mem=49524K"),
+)
+
+
+@pytest.mark.parametrize("folds_steps", [False, True])
+@pytest.mark.parametrize("before", [0, 1, 253, 254, 255, 256, 300])
+def test_a_job_has_the_cpu_time_that_slurm_tells_of_its_steps_alone(folds_steps, before):
+    rows = [(str(number), "01:00.000", "01:00.000", "") for number in range(1, before + 1)]
+    lines = [
+        f"{name}|COMPLETED|1760000010|1760090010|90000|1|{total}|{user}|00:00.744|{usage}\n"
+        for name, total, user, usage in (*rows, *UNTOLD_ROWS, ("18396138", "00:05.000", "00:04.000", ""))
+    ]
+    notes = Notes()
+    found = read_records([f"{UNTOLD_HEADER}\n", *lines], source="log", notes=notes, folds_steps=folds_steps)
+    records = {(each.job_id, each.step): each for each in each_of(found) if isinstance(each, JobRecord)}
+    job, other = records["18396137", None], records["18396138", None]
+    assert (job.used_cpu_secs, job.user_cpu_secs, job.system_cpu_secs) == (86433.744, None, None)
+    assert (other.used_cpu_secs, other.user_cpu_secs) == (5, 4)
+    assert notes.repaired == {UNTOLD: 2}
+    if not folds_steps:
+        used = [records["18396137", step].used_cpu_secs for step in ("batch", "extern", "0", "1")]
+        assert used == [3.744, 0, 17, 86413]
+        assert records["18396137", "0"].user_cpu_secs is None
+        assert records["18396137", "batch"].user_cpu_secs == 3
+
+
+def each_of(found):
+    for each in found:
+        yield from each if isinstance(each, JobBatch) else [each]
