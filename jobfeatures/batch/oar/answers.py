@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from jobfeatures.batch.basics import MAX_EPOCH_SECS, busy_state
@@ -33,6 +34,7 @@ NEEDED = frozenset({"Job_Id", "state", "submissionTime", "startTime", "stopTime"
 _DOWN = {"Absent", "Dead", "Suspected"}
 HOLDS = frozenset({"HOLD_RUNNING_JOB", "HOLD_WAITING_JOB"})  # also of a job that resumes
 _OTHER_TYPE = re.compile(r"\btype\b(?!\s*=\s*'default')")  # {type='disk'}/disk=2, vlans, licences: no CPUs
+_INNER = re.compile(r"\binner=[0-9]")  # a job within another one's resources (oarsub -t container)
 _OVERTIME = re.compile(r"\(Elapsed\)|reached its walltime")  # in the words of OAR 2.5, of 2.6
 
 
@@ -272,11 +274,14 @@ def make_record(values: Any, notes: Notes, arrays: Collection[str]) -> JobRecord
     """Return the accounting record of a job from its JSON object.
 
     Raises ParseError if a field in `NEEDED` is malformed; any other malformed field is None, and counted in
-    `notes`. `arrays` is the result of `arrays_in`.
+    `notes`. `arrays` is the result of `arrays_in`. An inner job has no CPUs: its container's would count twice.
     """
     asked = Values(values).asked
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
-    if record.nodes and record.total_cpus is None:
+    if _INNER.search(str(dict.get(asked, "types"))) and record.total_cpus is not None:
+        notes.not_taken["assigned_resources of an inner job, which its container has"] += 1
+        record = replace(record, total_cpus=None)
+    elif record.nodes and record.total_cpus is None:
         notes.count_unread("assigned_resources", str(dict.get(asked, "wanted_resources")))
     # redundant, or only planned
     asked.names |= {"job_user", "cpuset_name", "scheduledStart", "reservation"}

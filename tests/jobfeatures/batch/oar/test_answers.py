@@ -262,6 +262,15 @@ def test_disks_and_vlans_of_a_job_are_no_cpus(wanted: str | None, cpus: int | No
     assert make_job(job)[0].limits.cpu_secs == (cpus and cpus * record.wall_limit_secs)
 
 
+def test_the_cpus_of_a_container_do_not_count_again_for_the_jobs_in_it() -> None:
+    notes = Notes()
+    container = make_record({**ENDED["91"], "types": ["container"]}, notes, ())
+    inner = make_record({**ENDED["91"], "types": ["besteffort", "inner=91"]}, notes, ())
+    assert (container.total_cpus, inner.total_cpus, inner.nodes) == (2, None, container.nodes)
+    assert notes.not_taken["assigned_resources of an inner job, which its container has"] == 1
+    assert not notes.unread
+
+
 def test_what_is_not_taken_is_told() -> None:
     notes = Notes()
     make_record(ENDED["95"], notes, ())
