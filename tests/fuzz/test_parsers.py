@@ -1,7 +1,7 @@
 """Whatever stands in a foreign text, a parser takes it or refuses it: nothing else is raised, and no time or memory goes.
 
 Short: some hundreds of inputs of each parser, always the same ones. JOBFEATURES_LONG=1: a million of each at most, and
-as many as take ten seconds of CPU: a million of all take hours. These are others every time, so that runs add up.
+as many as take three seconds of CPU: a million of all take hours. These are others every time, so that runs add up.
 JOBFEATURES_FUZZ_INPUTS, JOBFEATURES_FUZZ_SECS and JOBFEATURES_FUZZ_SEED say how many, how long, and which.
 """
 
@@ -25,7 +25,7 @@ IS_LONG = bool(os.environ.get("JOBFEATURES_LONG"))
 INPUTS = int(os.environ.get("JOBFEATURES_FUZZ_INPUTS", "1000000" if IS_LONG else "600"))
 SEED = os.environ.get("JOBFEATURES_FUZZ_SEED", str(time.time_ns()) if IS_LONG else "1")
 SECS = float(
-    os.environ.get("JOBFEATURES_FUZZ_SECS", "10" if IS_LONG else "0.25")
+    os.environ.get("JOBFEATURES_FUZZ_SECS", "3" if IS_LONG else "0.25")
 )  # of CPU: slow ones try fewer
 BATCH = 100
 MOST_BATCH_SECS = 5.0  # of CPU, for a hundred inputs of 16 KiB at most
