@@ -274,7 +274,7 @@ def make_record(values: Any, notes: Notes, arrays: Collection[str]) -> JobRecord
     """Return the accounting record of a job from its JSON object.
 
     Raises ParseError if a field in `NEEDED` is malformed; any other malformed field is None, and counted in
-    `notes`. `arrays` is the result of `arrays_in`. An inner job has no CPUs: its container's would count twice.
+    `notes`. `arrays` is the result of `arrays_in`. An inner job has no CPUs: its container does.
     """
     asked = Values(values).asked
     record = without_unreadable(lambda: _make_record(Values(asked), arrays), asked, NEEDED, notes)
