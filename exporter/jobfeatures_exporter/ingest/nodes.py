@@ -48,18 +48,18 @@ NodeName = tuple[str, str]  # cluster and node
 
 
 class Moment(NamedTuple):
-    """When a document was made, in Unix time: `told_secs` by its sender's clock, `at_secs` at most now."""
+    """When a document was made, in Unix time: `sender_secs` by its sender's clock, `at_secs` at most now."""
 
     at_secs: float
-    told_secs: float
+    sender_secs: float
 
     def ordered(self, before: Moment, now: float) -> tuple[float, float]:
         """Return this time and `before`, that of an earlier document, in a form that shows which is later.
 
         While the sender's clock is ahead of ours, both are by the sender's clock.
         """
-        if self.told_secs > now:
-            return self.told_secs, before.told_secs
+        if self.sender_secs > now:
+            return self.sender_secs, before.sender_secs
         return self.at_secs, before.at_secs
 
 
@@ -270,8 +270,8 @@ class SonarNodes:
                 del cluster.jobs[key], cluster.times[key]
 
 
-def _moment_of(told_secs: float | None, now: float) -> Moment:
-    return Moment(now, now) if told_secs is None else Moment(min(now, told_secs), told_secs)
+def _moment_of(sender_secs: float | None, now: float) -> Moment:
+    return Moment(now, now) if sender_secs is None else Moment(min(now, sender_secs), sender_secs)
 
 
 def _with_share(job: Job) -> Job:

@@ -185,7 +185,7 @@ class Schedule:
             requests = requests_of(self.log, resource)
             if requests is not None:
                 lasted = chosen.end - chosen.start
-                held = held_weights(requests[chosen.position], lasted, chosen.runtime)
+                held = mean_held(requests[chosen.position], lasted, chosen.runtime)
                 found[resource] = compute_steps(chosen.start, chosen.end, held, edges)
         return found
 
@@ -286,7 +286,7 @@ def asked(log: ScheduleLog, resource: str) -> Array:
     return requests
 
 
-def held_weights(requests: Array, lasted: Array, runtime: Array) -> Array:
+def mean_held(requests: Array, lasted: Array, runtime: Array) -> Array:
     """Return how much of a resource each job held on average between its start and its end.
 
     `lasted` is the time from start to end, `runtime` the time without that for which the job was swapped out

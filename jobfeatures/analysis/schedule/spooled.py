@@ -16,7 +16,7 @@ from jobfeatures.analysis.schedule.choosing import passing, sift
 from jobfeatures.analysis.schedule.eligibility import UNKNOWN
 from jobfeatures.analysis.schedule.followers import Links
 from jobfeatures.analysis.schedule.jobarrays import Labels, ScheduleLog, merge_warnings
-from jobfeatures.analysis.schedule.result import QUEUE, Options, held_weights, requests_of
+from jobfeatures.analysis.schedule.result import QUEUE, Options, mean_held, requests_of
 from jobfeatures.analysis.schedule.runs import Array, Run, Store, as_rows, merge, peak_of
 from jobfeatures.analysis.schedule.shares import FIELDS, RESOURCES
 
@@ -109,7 +109,7 @@ class Spooled:
                 requests = requests_of(log, resource)
                 if requests is None:  # if a later piece has some, these are 0
                     requests = np.zeros(len(log), np.int64)
-                held = held_weights(requests[which], lasted[which], log.runtime[which])
+                held = mean_held(requests[which], lasted[which], log.runtime[which])
                 self._note(what + resource, start[which], end[which], held)
         if is_shown.any():
             self.shown_users.update(np.unique(keys["user"][is_shown]).tolist())

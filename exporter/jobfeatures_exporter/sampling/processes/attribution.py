@@ -49,14 +49,14 @@ class Attribution(NamedTuple):
     that control groups use instead of the job's id. `ignored` are the owners (see `owner_of`) whose groups do
     not count: those of another or an earlier job with the same id, and those whose job is not known yet.
     `unconfirmed` are jobs whose groups count once the batch system says that the job runs on this node.
-    `apart` has the job by id and place, if jobs at several places have the same id.
+    `keys_by_place` has the job by id and place, if jobs at several places have the same id.
     """
 
     keys: dict[int, Key]
     aliases: Mapping[JobKey, JobKey]
     ignored: Collection[Owner] = ()
     unconfirmed: Collection[JobKey] = ()
-    apart: Mapping[Place, JobKey] = MappingProxyType({})
+    keys_by_place: Mapping[Place, JobKey] = MappingProxyType({})
 
     def job_key(self, membership: Membership) -> JobKey | None:
         """Return the job that a control group belongs to; None if the group is to be ignored.
@@ -70,7 +70,7 @@ class Attribution(NamedTuple):
     def claimed(self, membership: Membership) -> JobKey:
         """Return the job that a group names, with the id ``ID@PLACE`` if a job elsewhere has the same id."""
         key = self.named(membership)
-        return self.apart.get(place_of(key, membership), key) if self.apart else key
+        return self.keys_by_place.get(place_of(key, membership), key) if self.keys_by_place else key
 
     def named(self, membership: Membership) -> JobKey:
         """Return the job that a group names, whatever the place of the group."""

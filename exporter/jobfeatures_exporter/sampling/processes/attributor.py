@@ -56,7 +56,7 @@ class Attributor:
         self._names: dict[str, GroupNames] = {}  # by batch system; only of those with groups that need it
         self._grouping: set[str] = set()  # batch systems of which there was a job's control group
         self._bare: set[JobKey] = set()  # jobs with a supervisor that had other processes and no group
-        self._apart: Mapping[Place, JobKey] = {}
+        self._keys_by_place: Mapping[Place, JobKey] = {}
         self._named: set[Owner] = set()  # whose groups do not count for their job's number
         self._unreadable = unreadable
         self._nameless: Mapping[Owner, float] = {}  # owners of groups without a job's id, and since when
@@ -95,8 +95,8 @@ class Attributor:
             if each not in living or now_secs - since_secs < NAMING_SECS
         }
         memberships = [*(group.membership for group in groups), *distinct.values()]
-        self._apart = tell_apart(found.named, groups, distinct.values(), jobs, self._apart)
-        found = found._replace(apart=self._apart)
+        self._keys_by_place = tell_apart(found.named, groups, distinct.values(), jobs, self._keys_by_place)
+        found = found._replace(keys_by_place=self._keys_by_place)
         claims = {
             owner_of(each): each
             for each in memberships

@@ -16,7 +16,7 @@ Place = tuple[JobKey, str, str | None]  # what a group names, and the place and 
 class _Rank(NamedTuple):
     """The order of jobs with the same number: the lowest keeps the plain number as its id."""
 
-    was_apart: bool
+    had_place_in_id: bool
     is_further: bool
     needs_no_word: bool  # of its batch system
     is_elsewhere: bool  # on no node that its batch system names
@@ -73,9 +73,9 @@ def tell_apart(
     ids: dict[tuple[JobKey, str], JobKey] = {}
     for key, ranks in places.items():
         for number, rank in enumerate(sorted(map(min, ranks.values()))):
-            is_apart = rank.was_apart or number > 0
+            has_place_in_id = rank.had_place_in_id or number > 0
             own = f"{key.job_id}@{rank.place}"
-            ids[key, rank.place] = key._replace(job_id=own) if is_apart else key
+            ids[key, rank.place] = key._replace(job_id=own) if has_place_in_id else key
     return {place: ids[each] for place, each in names.items()}
 
 
