@@ -185,7 +185,7 @@ def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
         requested_memory_bytes=limits["memory"],
         wall_limit_secs=limits["wall"],
         cpu_limit_secs=limits["cpu"],
-        run_secs=None if start is None else _number(values, "ru_wallclock"),
+        run_secs=None if start is None else _run_secs(values, elapsed),
         used_cpu_secs=_used_cpu_secs(values, elapsed, slots),
         user_cpu_secs=_number(values, "ru_utime"),
         system_cpu_secs=_number(values, "ru_stime"),
@@ -244,6 +244,12 @@ def _limits(values: Mapping[str, str], slots: int | None) -> dict[str, Limit]:
         "cpu": multiplied(limit("-l h_cpu"), slots),
         "memory": resident if isinstance(resident, int) else multiplied(limit("-l h_vmem"), slots),
     }
+
+
+def _run_secs(values: Mapping[str, str], elapsed: Number | None) -> Number | None:
+    """Return how long a run was; None for 0 of one that took longer, as of a host that was lost."""
+    ran = _number(values, "ru_wallclock")
+    return None if not ran and (elapsed or 0) > 1 else ran
 
 
 def _used_cpu_secs(values: Mapping[str, str], elapsed: Number | None, slots: int | None) -> Number | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
 from jobfeatures.batch.basics import Note, parse_epoch
-from jobfeatures.batch.keyedrecord import key
+from jobfeatures.batch.keyedrecord import key, key_within
 from jobfeatures.batch.pbs.jobs import PbsRecord, parse_whole, state_of_exit
 from jobfeatures.batch.pbs.taskrequests import FIELD as TASKS
 from jobfeatures.batch.pbs.taskrequests import parse_cpus, parse_memory
@@ -253,6 +253,16 @@ def _known(parse: Callable[[str], int]) -> Callable[[str], int | None]:
     return lambda text: parse(text) or None
 
 
+def _measured_secs(job: AccountedJob, text: str) -> int | None:
+    """Return a time that was used; None for 0 of a job that pbs_mom never looked at.
+
+    Its walltime is 0, though it ended more than a second after its start.
+    """
+    start, end, ran = job.start_secs, job.end, job.values.get("resources_used.walltime", "")
+    is_longer = start is not None and end is not None and end - start > 1
+    return parse_duration(text) or (None if is_longer and ran and not ran.strip("0:.") else 0)
+
+
 class AccountedJob(PbsRecord):
     """The attributes of one job, merged from all its lines in the accounting files."""
 
@@ -268,8 +278,8 @@ class AccountedJob(PbsRecord):
     eligible_secs = key(_known(parse_epoch), "etime")
     start_secs = key(_known(parse_epoch), "start")
     end = key(parse_epoch, "end")
-    run_secs = key(parse_duration, "resources_used.walltime")
-    used_cpu_secs = key(parse_duration, "resources_used.cput")
+    run_secs = key_within(_measured_secs, "resources_used.walltime")
+    used_cpu_secs = key_within(_measured_secs, "resources_used.cput")
     used_memory_bytes = key(_known(parse_size), "resources_used.mem")  # 0: too short to be measured
     asked_memory_bytes = key(parse_size, "Resource_List.mem")
 

@@ -72,6 +72,12 @@ def _by_way_of(convert: Callable[[Fields], Fields], read: Callable[[Fields], Any
     return lambda values: read(convert(values))
 
 
+def _run_secs(values: Fields) -> float | None:
+    ran = of("ru_wallclock", _seconds, _NONE)(values)
+    times = [of(name, _said_time, ("", None))(values) for name in ("start_time", "end_time")]
+    return None if ran == 0 and None not in times and times[1] - times[0] > 1 else ran
+
+
 QACCT: PartialReport = {
     **{
         name: _by_way_of(_as_file, read)
@@ -81,7 +87,7 @@ QACCT: PartialReport = {
     "submit_secs": of("qsub_time", _said_time, ("", None)),
     "start_secs": of("start_time", _said_time, ("", None)),
     "end_secs": of("end_time", _said_time, ("", None)),
-    "run_secs": of("ru_wallclock", _seconds, _NONE),
+    "run_secs": _run_secs,
     "user_cpu_secs": of("ru_utime", _seconds, _NONE),
     "system_cpu_secs": of("ru_stime", _seconds, _NONE),
     "used_cpu_secs": of("cpu", _seconds, _NONE),

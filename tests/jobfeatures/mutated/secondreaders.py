@@ -121,6 +121,12 @@ def _grid_engine_id(values: Fields) -> str:
     return _job_id(values["job_number"]) + (f".{task}" if task else "")
 
 
+def _grid_engine_run_secs(values: Fields) -> Any:
+    ran = of("ru_wallclock", number)(values)
+    times = of("start_time", _any_unit)(values), of("end_time", _any_unit)(values)
+    return None if ran == 0 and all(times) and times[1] - times[0] > 1 else ran
+
+
 GRID_ENGINE: PartialReport = {
     "job_id": _grid_engine_id,
     "queue": of("qname", unknown=_NONE),
@@ -135,7 +141,7 @@ GRID_ENGINE: PartialReport = {
     "start_secs": of("start_time", _any_unit),
     "end_secs": of("end_time", _any_unit),
     "exit_status": of("exit_status", whole),
-    "run_secs": of("ru_wallclock", number),
+    "run_secs": _grid_engine_run_secs,
     "user_cpu_secs": of("ru_utime", number),
     "system_cpu_secs": of("ru_stime", number),
     "used_cpu_secs": of("cpu", number),
@@ -384,6 +390,17 @@ def _slots(text: str) -> int:
     return total
 
 
+def _pbs_secs(name: str) -> Callable[[Fields], Any]:
+    def read(values: Fields) -> Any:
+        secs = of(name, whole_clock)(values)
+        times = of("start", epoch)(values), of("end", epoch)(values)
+        is_longer = None not in times and times[1] - times[0] > 1
+        is_0 = re.fullmatch(r"[0:]+", values.get("resources_used.walltime") or "")
+        return secs or (None if is_longer and is_0 else secs)
+
+    return read
+
+
 PBS: PartialReport = {
     "user": of("user"),
     "group": of("group"),
@@ -400,8 +417,8 @@ PBS: PartialReport = {
     "total_nodes": lambda values: len(_pbs_shares(values)) or None,
     "total_cpus": lambda values: sum(cpus for cpus, _ in _pbs_shares(values).values()) or _pbs_used(values),
     "total_gpus": lambda values: sum(gpus or 0 for _, gpus in _pbs_shares(values).values()) or None,
-    "run_secs": of("resources_used.walltime", whole_clock),
-    "used_cpu_secs": of("resources_used.cput", whole_clock),
+    "run_secs": _pbs_secs("resources_used.walltime"),
+    "used_cpu_secs": _pbs_secs("resources_used.cput"),
     "used_memory_bytes": lambda values: of("resources_used.mem", _pbs_size)(values) or None,
     "requested_memory_bytes": of("Resource_List.mem", _pbs_size),
     "requested_nodes": of("Resource_List.nodect", whole),

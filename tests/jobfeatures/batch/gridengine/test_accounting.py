@@ -146,6 +146,13 @@ def test_cpu_time_that_was_reserved_is_not_what_a_job_used():
     assert one(**times, **PARALLEL, cpu="192.0", ru_utime="191.5", ru_stime="0.5").used_cpu_secs == 192
 
 
+def test_a_run_time_of_0_beside_a_start_and_an_end_was_never_measured():
+    """As the master writes of a job whose host it has lost."""
+    times = {"start_time": "1795268001", "ru_wallclock": "0", "failed": "21"}
+    assert one(**times, end_time="1795268061").run_secs is None
+    assert one(**times, end_time="1795268001").run_secs == 0
+
+
 def test_a_soft_request_is_no_limit():
     record = one(category="-l h_vmem=1G -soft -l h_rt=60,h_vmem=8G -pe smp 2", slots="2")
     assert (record.wall_limit_secs, record.requested_memory_bytes) == (None, 2 * 2**30)

@@ -13,6 +13,7 @@ from jobfeatures.batch.pbs.accounting import parse_message, read_records, recogn
 from jobfeatures.errors import Rejected
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.logkinds import write_log
 from jobfeatures.records.localtimes import REPEATED_HOUR
 from jobfeatures.records.model import JobState
 
@@ -333,6 +334,33 @@ def test_a_request_of_torque_6_in_words_with_equals_signs_is_one_value() -> None
 def test_what_tasks_ask_for_is_asked_for_by_each(asked, cpus, memory) -> None:
     (job,) = read(line("E", "7.s", f"user=a Resource_Request_2.0={asked} session=1 Exit_status=0"))
     assert (job.requested_cpus, job.requested_memory_bytes) == (cpus, memory)
+
+
+@pytest.mark.parametrize(
+    ("walltime", "cput", "run_secs", "used_cpu_secs"),
+    [
+        ("00:00:00", "00:00:00", None, None),
+        ("0", "0", None, None),
+        ("00:02:36", "00:00:00", 156, 0),
+        ("00:00:00", "00:00:07", None, 7),
+    ],
+)
+def test_a_job_that_pbs_mom_never_looked_at_did_not_run_for_0_seconds(
+    walltime, cput, run_secs, used_cpu_secs
+):
+    """As published of a job of PBS Professional in 2016: 156 s from start to end, walltime and cput 0."""
+    message = (
+        "user=a ctime=1453756297 start=1453766281 exec_host=c1/0*13 exec_vnode=(c1:ncpus=13) end=1453766437 "
+        f"Exit_status=0 resources_used.cput={cput} resources_used.mem=664kb resources_used.walltime={walltime}"
+    )
+    [job] = read(line("E", "1.s", message))
+    assert (job.run_secs, job.used_cpu_secs) == (run_secs, used_cpu_secs)
+    [written] = [each for each in write_log([job], "swf", Notes()) if not each.startswith(";")]
+    assert written.split()[3:6] == [
+        "156",
+        "13",
+        "-1" if used_cpu_secs is None else f"{used_cpu_secs / 13:.6g}",
+    ]
 
 
 @pytest.mark.parametrize("size", ["0b", "0kb"])
