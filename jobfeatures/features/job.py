@@ -56,7 +56,7 @@ def job_features(
 
     Sources: HSF-TN-2016-02, "$JOBFEATURES"; draft 0.99 of 2014, 1.1 to 1.8.
     """
-    limits = job.limits
+    limits, cpu_limit = job.limits, cpu_limit_here(job)
     job_id = job.key.job_id if job.schedd is None else job.key.job_id.removesuffix(f"@{job.schedd}")
     factor = terms.cpu_factor if job.cpu_factor is None else job.cpu_factor
     scratch = scratch_limit(job, terms)
@@ -70,12 +70,12 @@ def job_features(
         keys.JOBSTART_SECS.name: job.start_secs,
         keys.JOB_ID.name: job_id if _PRINTABLE.match(job_id) else None,
         keys.WALL_LIMIT_SECS.name: job.wall_limit_from_start_secs,
-        keys.CPU_LIMIT_SECS.name: limits.cpu_secs,
+        keys.CPU_LIMIT_SECS.name: cpu_limit,
         keys.MAX_RSS_BYTES.name: limits.memory_bytes,
         keys.MAX_SWAP_BYTES.name: limits.swap_bytes,
         keys.SCRATCH_LIMIT_BYTES.name: scratch,
         keys.CPUFACTOR_LRMS.name: factor,
-        keys.CPU_LIMIT_SECS_LRMS.name: compute_normalized(limits.cpu_secs, factor),
+        keys.CPU_LIMIT_SECS_LRMS.name: compute_normalized(cpu_limit, factor),
         keys.WALL_LIMIT_SECS_LRMS.name: compute_normalized(job.wall_limit_from_start_secs, factor),
         # "If no quotas are used on a shared system, this corresponds to the full scratch space": 1.4.
         keys.DISK_LIMIT_GB.name: _in_units(
@@ -100,6 +100,17 @@ def job_shutdown(job: Job, shutdown_secs: int | None, terms: Terms) -> int | Non
     limit = job.wall_limit_from_start_secs if terms.shutdown_by_limit else None
     ends = job.start_secs + limit if job.start_secs is not None and isinstance(limit, int) else None
     return min((each for each in (shutdown_secs, job.deadline_secs, ends) if each), default=None)
+
+
+def cpu_limit_here(job: Job) -> Limit:
+    """Return how much CPU time a job may use on this node, in seconds; None if unknown.
+
+    Of a job on several nodes it is the part of this node's CPUs, as allocated_cpu has no more of them.
+    """
+    limit, total, here = job.limits.cpu_secs, job.total_cpus, job.allocated_cpus
+    if not isinstance(limit, int) or len(job.nodes) == 1 or total is None or here is None or here >= total:
+        return limit
+    return limit * here // total if here else None
 
 
 def scratch_limit(job: Job, terms: Terms) -> Limit:

@@ -101,7 +101,7 @@ WALL_LIMIT_SECS = _job(
     "wall_limit_secs", _INTEGER, "seconds", _STATIC, _EITHER, "1.3.2", "elapsed time limit"
 )
 CPU_LIMIT_SECS = _job(
-    "cpu_limit_secs", _INTEGER, "seconds", _STATIC, _EITHER, "1.2.2", "CPU time limit, in total"
+    "cpu_limit_secs", _INTEGER, "seconds", _STATIC, _EITHER, "1.2.2", "CPU time limit on this node"
 )
 MAX_RSS_BYTES = _job("max_rss_bytes", _INTEGER, "bytes", _STATIC, _2016, "", "resident memory limit")
 MAX_SWAP_BYTES = _job("max_swap_bytes", _INTEGER, "bytes", _STATIC, _2016, "", "swap limit")

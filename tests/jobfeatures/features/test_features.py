@@ -44,6 +44,25 @@ def test_a_job_is_told_its_number_without_its_schedd(make_job, schedd, job_id, n
     assert job_features(make_job(job_id, schedd=schedd), Machine())["job_id"] == number
 
 
+@pytest.mark.parametrize(
+    ("nodes", "here", "told"),
+    [
+        (("n1", "n2"), 2, "840"),  # of the wall limit times all 8 CPUs, which no 2 can use
+        ((), 2, "840"),
+        (("n1", "n2"), 0, None),
+        (("n1",), 8, "3360"),
+        (("n1",), 2, "3360"),
+    ],
+)
+def test_of_a_job_on_several_nodes_the_cpu_limit_is_that_of_the_cpus_here(make_job, nodes, here, told):
+    job = make_job(
+        nodes=nodes, total_cpus=8, allocated_cpus=here, limits=Limits(wall_secs=420, cpu_secs=3360)
+    )
+    values = job_features(job, Machine(), terms=Terms(cpu_factor="2", profile=MjfProfile.BOTH))
+    assert values.get("cpu_limit_secs") == told
+    assert values.get("cpu_limit_secs_lrms") == (None if told is None else str(2 * int(told)))
+
+
 def test_unknown_and_unlimited_have_no_key(make_job):
     job = make_job(limits=Limits(wall_secs=UNLIMITED, cpu_secs=UNLIMITED))
     assert job_features(job, Machine()) == {"job_id": "12"}
