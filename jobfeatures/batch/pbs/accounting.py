@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
+from typing import Final
 
 from jobfeatures.batch.basics import Note, parse_epoch
 from jobfeatures.batch.keyedrecord import key, key_within
@@ -29,7 +30,7 @@ from jobfeatures.batch.pbs.values import (
     read_shares,
 )
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblogs.loggedjob import JobRecord, Notes
+from jobfeatures.joblogs.loggedjob import JobRecord, Notes, compute_run_secs
 from jobfeatures.joblogs.nottaken import TrackingDict, count_not_taken, count_unreadable
 from jobfeatures.records.localtimes import REPEATED_HOUR, SKIPPED_HOUR, Skipped, Twice, parse_local
 from jobfeatures.records.model import JobState
@@ -60,6 +61,7 @@ NEEDED = frozenset({"ctime", "qtime", "start", "end"})  # a job whose times cann
 _OF_TORQUE = frozenset({"owner", "unique_node_count", "total_execution_slots"})
 
 
+SCALED: Final = "walltime and cput of a job that seems to have run for longer than from start to end"
 MAX_REMEMBERED = 100_000
 
 
@@ -124,6 +126,11 @@ def _record_or_fault(life: _Life, source: str, notes: Notes) -> JobRecord | Reje
     if (fault := count_unreadable(unread, NEEDED, notes)) is not None:
         return replace(fault, source=source, line=life.line)
     count_not_taken(notes, values)
+    span = replace(record, run_secs=None, suspended_secs=None) if "end" in values else None
+    most = None if span is None else compute_run_secs(span)
+    if most is not None and record.run_secs is not None and record.run_secs > most * 1.05 + 60:
+        notes.not_taken[SCALED] += 1  # by $wallmult and $cputmult of pbs_mom, to the speed of other nodes
+        record = replace(record, run_secs=None, used_cpu_secs=None)
     return record
 
 

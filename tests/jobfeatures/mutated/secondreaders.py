@@ -393,10 +393,13 @@ def _slots(text: str) -> int:
 def _pbs_secs(name: str) -> Callable[[Fields], Any]:
     def read(values: Fields) -> Any:
         secs = of(name, whole_clock)(values)
-        times = of("start", epoch)(values), of("end", epoch)(values)
-        is_longer = None not in times and times[1] - times[0] > 1
-        is_0 = re.fullmatch(r"[0:]+", values.get("resources_used.walltime") or "")
-        return secs or (None if is_longer and is_0 else secs)
+        start, end = PBS["start_secs"](values), PBS["end_secs"](values)
+        span = None if None in {start, end} else end - start
+        ran = of("resources_used.walltime", whole_clock)(values)
+        if span is None or ran is None:
+            return secs
+        is_scaled = "end" in values and ran > span * 1.05 + 60
+        return None if is_scaled or (ran == 0 and span > 1 and not secs) else secs
 
     return read
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.pbs.accounting import parse_message, read_records, recognise
+from jobfeatures.batch.pbs.accounting import SCALED, parse_message, read_records, recognise
 from jobfeatures.errors import Rejected
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
@@ -334,6 +334,20 @@ def test_a_request_of_torque_6_in_words_with_equals_signs_is_one_value() -> None
 def test_what_tasks_ask_for_is_asked_for_by_each(asked, cpus, memory) -> None:
     (job,) = read(line("E", "7.s", f"user=a Resource_Request_2.0={asked} session=1 Exit_status=0"))
     assert (job.requested_cpus, job.requested_memory_bytes) == (cpus, memory)
+
+
+def test_times_that_a_site_has_scaled_are_unknown_and_it_is_said():
+    """As published of a Torque job of 2011: walltime is 2.9 times that from start to end ($wallmult)."""
+    message = (
+        "user=a ctime=1317509574 start=1317509945 exec_host=lcg1277/5 Resource_List.walltime=96:00:00 "
+        "end=1317534104 Exit_status=0 resources_used.cput={} resources_used.walltime={}"
+    )
+    notes = Notes()
+    [job] = read(line("E", "1.s", message.format("18:15:24", "19:23:4")), notes=notes)
+    assert (job.run_secs, job.used_cpu_secs, job.end_secs - job.start_secs) == (None, None, 24159)
+    assert notes.not_taken[SCALED] == 1
+    [job] = read(line("E", "1.s", message.format("06:15:24", "06:43:04")))  # a rounding
+    assert (job.run_secs, job.used_cpu_secs) == (24184, 22524)
 
 
 @pytest.mark.parametrize(
