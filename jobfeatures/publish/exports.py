@@ -55,7 +55,7 @@ def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[
     """
     for line in lines:
         name, _, ours = line.removeprefix("export ").partition("=")
-        old = environ.get(name, "") if name.endswith("_BIND") else ""
+        old = _without_submitters(environ.get(name, ""), ours) if name.endswith("_BIND") else ""
         if name in NO_PROXY:
             hosts = re.split(r"[\s,]+", next(filter(None, map(environ.get, (name, *NO_PROXY))), ""))
             old = ",".join(filter(None, hosts))
@@ -67,6 +67,15 @@ def beside_others(lines: Iterable[str], environ: Mapping[str, str]) -> Iterator[
             yield line
         elif re.fullmatch(r"[\w@%+=:,./*[\]-]+", old, re.ASCII):
             yield f"export {name}={old}{',' if ours else ''}{ours}"
+
+
+def _without_submitters(old: str, ours: str) -> str:
+    """Return the folders in `old` without those of a job that has submitted this one, which are gone."""
+    root, found, _ = ours.partition("/machinefeatures:")
+    theirs = tuple(f"{root}/{each}" for each in ("machinefeatures:", "jobfeatures/", "jobstatus/"))
+    if not found or f",{ours}," in f",{old},":
+        return old
+    return ",".join(each for each in old.split(",") if not each.startswith(theirs))
 
 
 def format_urls(url: str, token: str, suffix: str = "") -> str:

@@ -65,6 +65,20 @@ while IFS= read -r _jobfeatures_line; do
   NO_PROXY=*) _jobfeatures_old=${NO_PROXY:-${no_proxy:-}} ;;
   *) _jobfeatures_old= ;;
   esac
+  case $_jobfeatures_line,$_jobfeatures_old, in
+  *"_BIND=${_jobfeatures_line#*=},"*",${_jobfeatures_line#*=},"*) ;;
+  *_BIND=*) # without the folders of a job that has submitted this one, which are gone
+    _jobfeatures_old=$(
+      root=${_jobfeatures_line#*=} IFS=,
+      root=${root%%/machinefeatures:*}
+      set -f
+      for each in $_jobfeatures_old; do
+        case $each in "$root/machinefeatures:"* | "$root/jobfeatures/"* | "$root/jobstatus/"*) ;; *) printf ',%s' "$each" ;; esac
+      done
+    )
+    _jobfeatures_old=${_jobfeatures_old#,}
+    ;;
+  esac
   case ,$_jobfeatures_old, in
   ,,) ;;
   ,\*, | *",${_jobfeatures_line#*=},"*) _jobfeatures_line=${_jobfeatures_line%%=*}=$_jobfeatures_old ;;

@@ -5,6 +5,7 @@
 # because it was late or failed, the task is told where its features will be.
 # It starts no program, since it runs once per task.
 LC_ALL=C
+bound=
 case ${SLURM_JOB_ID:-} in
 '' | *[!0-9]*) exit 0 ;;
 esac
@@ -21,6 +22,18 @@ if [[ ${SLURM_HET_SIZE:-} =~ ^[1-9][0-9]{0,3}$ && $job =~ ^[1-9][0-9]{0,9}$ ]]; 
     [[ $line =~ $group ]] && job=${BASH_REMATCH[2]} && break
   done 2>/dev/null </proc/self/cgroup
 fi
+# of_job NAME: set old to the list of folders in NAME without those of a job that has submitted this one, which are gone
+of_job() {
+  local IFS=, each
+  set -f
+  old=
+  for each in ${!1}; do
+    case $each in
+    "$root/machinefeatures:"* | "$root/jobfeatures/"* | "$root/jobstatus/"*) ;;
+    *) old=${old:+$old,}$each ;;
+    esac
+  done
+}
 exports=$root/exports/slurm-$job
 cluster=${SLURM_CLUSTER_NAME//\//%2F}
 [ -e "$exports@${cluster:0:200}" ] && exit 0 # another cluster's job has this number here
@@ -38,6 +51,10 @@ if [ -f "$exports" ] && [ -r "$exports" ]; then
       old=${!name}
       case $name in # programs read either, and some only the first that is set
       no_proxy | NO_PROXY) old=${old:-${no_proxy:-$NO_PROXY}} ;;
+      *)
+        bound=$bound,$name
+        case ,$old, in *",$ours,"*) ;; *) of_job "$name" ;; esac
+        ;;
       esac
       case ,$old, in
       *[[:cntrl:]]*) ;;
@@ -51,4 +68,11 @@ else
   printf '%s\n' "export MACHINEFEATURES=$root/machinefeatures" \
     "export JOBFEATURES=$root/jobfeatures/slurm-$job" "export JOBSTATUS=$root/jobstatus/slurm-$job"
 fi
+for name in APPTAINER_BIND SINGULARITY_BIND; do
+  of_job "$name"
+  case $bound,$old in
+  *",$name,"* | *[[:cntrl:]]*) ;;
+  *) [ "$old" = "${!name}" ] || printf '%s\n' "export $name=$old" ;;
+  esac
+done
 exit 0

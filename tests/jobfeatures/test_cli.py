@@ -175,6 +175,9 @@ def test_env_appends_what_containers_see_to_what_the_job_binds(site, capsys, mon
         "": ours,
         "/data:/d": f"/data:/d,{ours}",
         f"/data,{ours}": None,
+        f"/data,{ours},/x".replace(
+            "slurm-777", "slurm-3"
+        ): f"/data,/x,{ours}",  # of the job that submitted it
         "/a b": None,  # for a shell it wants quotes, for a task prolog none: it stays as it is
     }.items():
         monkeypatch.setenv("APPTAINER_BIND", old)

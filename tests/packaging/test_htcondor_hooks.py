@@ -99,6 +99,14 @@ def test_what_containers_see_is_appended_to_what_the_job_binds(run, exports, old
     assert "_jobfeatures" not in done.stdout
 
 
+def test_containers_of_a_job_that_another_job_has_submitted_bind_no_folders_of_that(run, exports):
+    ours = "/r/machinefeatures:/r/machinefeatures:ro,/r/jobfeatures/htcondor-4:/r/jobfeatures/htcondor-4:ro"
+    exports.write_text(f"{LINES}export APPTAINER_BIND={ours}\n")
+    done = run(APPTAINER_BIND=f"/x y,{ours.replace('htcondor-4', 'htcondor-3')},/z:$(id)")
+    assert f"APPTAINER_BIND=/x y,/z:$(id),{ours}" in done.stdout.splitlines()
+    assert "_jobfeatures" not in done.stdout
+
+
 @pytest.mark.parametrize(("had", "has"), NO_PROXY_CASES)
 def test_a_job_asks_our_address_without_a_proxy(run, exports, had, has):
     exports.write_text(NO_PROXY_LINES)

@@ -348,6 +348,24 @@ def test_what_containers_see_is_appended_to_what_the_job_binds(
     assert (done.returncode, done.stdout, done.stderr) == (0, told, b"")
 
 
+def test_containers_of_a_job_that_another_job_has_submitted_bind_no_folders_of_that(
+    exports: Path, tmp_path: Path
+) -> None:
+    """sbatch in a job, as chains of jobs do, hands its environment on; a bind of what is gone ends apptainer."""
+    root = tmp_path
+    machine, job = (f"{root}/{each}" for each in ("machinefeatures", f"jobfeatures/{exports.name}"))
+    ours, theirs = (
+        f"{machine}:{machine}:ro,{each}:{each}:ro" for each in (job, f"{root}/jobfeatures/slurm-3")
+    )
+    exports.write_text(f"export APPTAINER_BIND={ours}\n")
+    old = f"/data,{theirs},{root}/jobstatus/slurm-3:{root}/jobstatus/slurm-3,/x"
+    done = run_task_prolog(tmp_path, APPTAINER_BIND=old, SINGULARITY_BIND=old)
+    told = [f"export APPTAINER_BIND=/data,/x,{ours}", "export SINGULARITY_BIND=/data,/x"]
+    assert done.stdout.decode().splitlines() == told
+    exports.unlink()
+    assert "export APPTAINER_BIND=/data,/x" in run_task_prolog(tmp_path, APPTAINER_BIND=old).stdout.decode()
+
+
 @pytest.mark.parametrize(("had", "has"), NO_PROXY_CASES)
 def test_a_task_asks_our_address_without_a_proxy(
     had: dict[str, str], has: tuple[str, str], exports: Path, tmp_path: Path
