@@ -223,8 +223,10 @@ def compute_state(
 def parse_requests(category: str) -> dict[str, str]:
     """Return the limits that a job requested, as texts by name such as ``h_rt``, from its field ``category``.
 
-    A category is, for example, ``-l h_rt=60,h_vmem=500M -pe smp 2``.
+    A category is, for example, ``-l h_rt=60,h_vmem=500M -pe smp 2``. Univa (8.6.2) writes the byte 255, which
+    is read as U+FFFD, for a colon in it.
     """
+    category = category.replace("\ufffd", ":")
     asked = (
         part.partition("=")[::2] for match in _REQUESTS.finditer(category) for part in match[1].split(",")
     )

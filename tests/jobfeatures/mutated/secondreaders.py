@@ -112,7 +112,8 @@ def _specified(text: str) -> int:
 
 
 def _grid_engine_limit(values: Fields) -> int | None:
-    found = [_specified(text) for text in re.findall(r"[hs]_rt=([^, ]*)", values["category"]) if text]
+    category = values["category"].replace("\ufffd", ":")
+    found = [_specified(text) for text in re.findall(r"[hs]_rt=([^, ]*)", category) if text]
     return min(found, default=None)
 
 

@@ -153,6 +153,13 @@ def test_a_run_time_of_0_beside_a_start_and_an_end_was_never_measured():
     assert one(**times, end_time="1795268001").run_secs == 0
 
 
+def test_colons_of_a_request_that_univa_wrote_as_a_byte_are_colons():
+    """As published of 8.6.2: in this field every colon is the byte 255."""
+    line = changed(category="-l h_rt=48:00:00,h_vmem=1G -pe smp 2").replace("48:00:00", "48\ufffd00\ufffd00")
+    [record] = read(line)
+    assert record.wall_limit_secs == 172800
+
+
 def test_a_soft_request_is_no_limit():
     record = one(category="-l h_vmem=1G -soft -l h_rt=60,h_vmem=8G -pe smp 2", slots="2")
     assert (record.wall_limit_secs, record.requested_memory_bytes) == (None, 2 * 2**30)
