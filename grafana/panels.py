@@ -30,9 +30,14 @@ def running(metric: str, matchers: str) -> str:
 def running_rate(counter: str, matchers: str) -> str:
     """Return the rates of jobs' counters that are still shown: right beside what these jobs have now.
 
-    A plain rate goes on for some minutes where a node has left a job, or a job has ended.
+    A plain rate goes on for some minutes where a node has left a job, or a job has ended, and it takes a job
+    that has just started for idle before.
     """
-    return f"(rate({counter}{{{matchers}}}[$__rate_interval]) and {running(counter, matchers)})"
+    start = f"batch_job_start_time_seconds{{{matchers}}}"
+    age = f"(timestamp({start}) - {start} > 0 < $__rate_interval_ms / 1000)"
+    young = f"{counter}{{{matchers}}} / on ({JOB_KEY}) group_left () {age}"
+    rate = f"rate({counter}{{{matchers}}}[$__rate_interval])"
+    return f"(({young} or {rate}) and {running(counter, matchers)})"
 
 
 def gpu_parts(matchers: str) -> str:

@@ -29,13 +29,13 @@ from grafana.panels import (
     now,
     query,
     running,
+    running_rate,
     stat,
     steps,
     timeseries,
 )
 from grafana.tables import Column, Label, table
 
-RATE = "$__rate_interval"
 NODE = "cluster, instance, node"
 CORE_HOURS = "suffix:core h"
 HORIZONS = {"now": 0, "in 15 min": 900, "in 1 h": 3600, "in 4 h": 14400, "in 12 h": 43200, "in 24 h": 86400}
@@ -204,7 +204,7 @@ def _waste() -> list[Placed]:
 
 
 def _anyway() -> list[Placed]:
-    used = f"sum by ({JOB_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_NODE}}}[{RATE}]))"
+    used = f"sum by ({JOB_KEY}) ({running_rate('batch_job_cpu_seconds_total', OF_NODE)})"
     idle = f"clamp_min({ALLOCATED_CPUS} - on ({JOB_KEY}) {used}, 0)"
     memory = f"clamp_min({ALLOCATED_MEMORY} - on ({JOB_KEY}) batch_job_memory_peak_bytes{{{OF_NODE}}}, 0)"
     gpu = f"clamp_min({GPU_PARTS} - on ({JOB_KEY}, uuid) batch_job_gpu_utilization_ratio{{{OF_NODE}}}, 0)"

@@ -30,6 +30,7 @@ from grafana.panels import (
     links_of,
     query,
     running,
+    running_rate,
     stat,
     steps,
     timeseries,
@@ -129,7 +130,7 @@ def _now() -> list[Placed]:
 
 
 def _jobs() -> list[Placed]:
-    rate = f"sum by ({ROW_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_NODE}}}[{RATE}]))"
+    rate = f"sum by ({ROW_KEY}) ({running_rate('batch_job_cpu_seconds_total', OF_NODE)})"
     memory = f"max by ({ROW_KEY}) ({CHARGED})"
     limit = f"max by ({ROW_KEY}) (batch_job_memory_limit_bytes{{{OF_NODE}}})"
     cpus = f"max by ({ROW_KEY}) ({ALLOCATED_CPUS})"

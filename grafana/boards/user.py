@@ -32,6 +32,7 @@ from grafana.panels import (
     now,
     query,
     running,
+    running_rate,
     stat,
     steps,
     timeseries,
@@ -49,7 +50,8 @@ ALLOCATED_MEMORY = f"batch_job_allocated_memory_bytes{{{OF_CLUSTER}}}"
 CHARGED = f"batch_job_memory_charged_bytes{{{OF_CLUSTER}}}"
 GPU_PARTS = gpu_parts(OF_CLUSTER)
 KEY = "cluster, instance, batch_system, job_id"
-CPU_RATE = f"sum(rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}]) {OWN})"
+USED_CPUS = running_rate("batch_job_cpu_seconds_total", OF_CLUSTER)
+CPU_RATE = f"sum({USED_CPUS} {OWN})"
 CPUS = f"sum({ALLOCATED_CPUS} {OWN})"
 GPU_SECS = f"sum(batch_job_gpu_utilization_ratio{{{OF_CLUSTER}}} {OWN})"
 GPUS = f"sum({GPU_PARTS} {OWN})"
@@ -103,7 +105,7 @@ def _now() -> list[Placed]:
 
 
 def _jobs() -> list[Placed]:
-    rate = f"sum by ({KEY}) (rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}]) {OWN})"
+    rate = f"sum by ({KEY}) ({USED_CPUS} {OWN})"
     cpus = f"max by ({KEY}) ({ALLOCATED_CPUS} {OWN})"
     memory = f"max by ({KEY}) ({CHARGED} {OWN})"
     limit = f"max by ({KEY}) (batch_job_memory_limit_bytes{{{OF_CLUSTER}}} {OWN})"
@@ -154,7 +156,7 @@ def _waste() -> list[Placed]:
     suspended = f'max_over_time(batch_job_state{{{OF_CLUSTER},state="SUSPENDED"}}[{RATE}])'
     idle = (
         f"(clamp_min({ALLOCATED_CPUS} - on ({JOB_KEY})"
-        f" sum by ({JOB_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}])), 0)"
+        f" sum by ({JOB_KEY}) ({USED_CPUS}), 0)"
         f" unless on ({JOB_KEY}) {suspended})"
     )
     unused = f"clamp_min({ALLOCATED_MEMORY} - on ({JOB_KEY}) batch_job_memory_peak_bytes{{{OF_CLUSTER}}}, 0)"

@@ -73,8 +73,15 @@ def shown(tmp_path, board, title, series, minute):
         pytest.skip("promtool is not installed (Debian: prometheus)")
     text = json.loads((ROOT / f"grafana/dashboards/{board}.json").read_text())
     [panel] = [each for each in text["panels"] if each["title"] == title and each["type"] == "stat"]
-    expression = panel["targets"][0]["expr"].replace("$__rate_interval", "4m").replace("$__range", "1h")
-    for name, value in (("cluster", ".*"), ("instance", ".*"), ("batch_system", "slurm"), ("job_id", "1")):
+    expression = panel["targets"][0]["expr"].replace("$__rate_interval_ms", "240000")
+    expression = expression.replace("$__rate_interval", "4m").replace("$__range", "1h")
+    for name, value in (
+        ("cluster", ".*"),
+        ("instance", ".*"),
+        ("batch_system", "slurm"),
+        ("job_id", "1"),
+        ("user", "ann"),
+    ):
         expression = expression.replace(f"${name}", value)
     case = {
         "interval": "1m",
@@ -99,6 +106,20 @@ def test_what_a_node_did_that_has_left_a_job_is_no_use_of_the_rest(tmp_path, boa
         series[f"batch_job_allocated_cpus{key}"] = f"4x{values}"
         series[f"batch_job_cpu_seconds_total{key}"] = f"0+120x{values}"
     assert shown(tmp_path, board, panel, series, 32) == [0.5]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("board", ["job", "cluster", "user"])
+def test_a_job_of_a_minute_that_keeps_its_cpus_busy_uses_them(tmp_path, board):
+    panel = "CPUs used" if board == "cluster" else "CPU use"
+    key = 'instance="n1",batch_system="slurm",job_id="1"'
+    series = {
+        f'batch_job_info{{{key},user="ann"}}': "_x10 1x5",
+        f"batch_job_start_time_seconds{{{key}}}": "_x10 570x5",
+        f"batch_job_allocated_cpus{{{key}}}": "_x10 4x5",
+        f"batch_job_cpu_seconds_total{{{key}}}": "_x10 120+240x5",
+    }
+    assert shown(tmp_path, board, panel, series, 11) == [1]
 
 
 @pytest.mark.integration
