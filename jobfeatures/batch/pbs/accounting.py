@@ -62,6 +62,7 @@ _OF_TORQUE = frozenset({"owner", "unique_node_count", "total_execution_slots"})
 
 
 SCALED: Final = "walltime and cput of a job that seems to have run for longer than from start to end"
+OF_A_CRAY: Final = "nodes and use of a Cray's job (mppwidth), which are those of its script's node alone"
 MAX_REMEMBERED = 100_000
 
 
@@ -126,6 +127,8 @@ def _record_or_fault(life: _Life, source: str, notes: Notes) -> JobRecord | Reje
     if (fault := count_unreadable(unread, NEEDED, notes)) is not None:
         return replace(fault, source=source, line=life.line)
     count_not_taken(notes, values)
+    if record.start_secs and record.total_cpus is None and values.get("Resource_List.mppwidth"):
+        notes.not_taken[OF_A_CRAY] += 1
     span = replace(record, run_secs=None, suspended_secs=None) if "end" in values else None
     most = None if span is None else compute_run_secs(span)
     if most is not None and record.run_secs is not None and record.run_secs > most * 1.05 + 60:
@@ -289,13 +292,16 @@ class AccountedJob(PbsRecord):
     used_cpu_secs = key_within(_measured_secs, "resources_used.cput")
     used_memory_bytes = key(_known(parse_size), "resources_used.mem")  # 0: too short to be measured
     asked_memory_bytes = key(parse_size, "Resource_List.mem")
+    width = key(parse_count, "Resource_List.mppwidth")  # of aprun on a Cray
+    depth = key(_known(parse_count), "Resource_List.mppdepth")
 
 
 def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
     """Return a job's accounting record. `values` has the values in all its lines, by key.
 
     `life` has what the types of its lines showed: the job's state, times and reruns. A malformed value is
-    reported to `note` and stays unknown.
+    reported to `note` and stays unknown. A Cray's job runs its script on a service node, to which exec_vnode
+    and resources_used belong; what aprun may start elsewhere is requested (mppwidth times mppdepth).
     """
     job_id = life.job_id
     system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"
@@ -310,7 +316,7 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
     requested, cards = found.count_cpus(), found.count_gpus()
     shares = read_shares(found, "exec_host", "exec_vnode", requested)
     runs, end = found.runs, found.end
-    return JobRecord(
+    record = JobRecord(
         batch_system=system,
         job_id=job_id,
         **found.fields(JobRecord),
@@ -332,4 +338,17 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
         requested_gpus=cards,
         requested_memory_bytes=found.asked_memory_bytes or found.read(parse_memory, TASKS),
         **array_fields(job_id),
+    )
+    elements = (found.width or 0) * (found.depth or 1)
+    if elements <= (record.total_cpus or 0):
+        return record
+    return replace(
+        record,
+        nodes=(),
+        total_nodes=None,
+        total_cpus=None,
+        requested_nodes=None,
+        requested_cpus=elements,
+        used_cpu_secs=None,
+        used_memory_bytes=None,
     )

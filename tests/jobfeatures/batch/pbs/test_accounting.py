@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.pbs.accounting import SCALED, parse_message, read_records, recognise
+from jobfeatures.batch.pbs.accounting import OF_A_CRAY, SCALED, parse_message, read_records, recognise
 from jobfeatures.errors import Rejected
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
@@ -334,6 +334,26 @@ def test_a_request_of_torque_6_in_words_with_equals_signs_is_one_value() -> None
 def test_what_tasks_ask_for_is_asked_for_by_each(asked, cpus, memory) -> None:
     (job,) = read(line("E", "7.s", f"user=a Resource_Request_2.0={asked} session=1 Exit_status=0"))
     assert (job.requested_cpus, job.requested_memory_bytes) == (cpus, memory)
+
+
+@pytest.mark.parametrize(("depth", "requested"), [("", 64), (" Resource_List.mppdepth=6", 384)])
+def test_a_job_of_a_cray_has_not_the_one_cpu_of_the_node_on_which_its_script_ran(depth, requested):
+    """As published of HECToR, 2008: 64 processing elements for 11 hours and a half, cput 0."""
+    message = (
+        "user=m jobname=f.pbs queue=par:n32c2_12h ctime=1218451557 start=1218454455 exec_host=nid00007/17 "
+        "exec_vnode=(hector02:ncpus=1) Resource_List.mpparch=XT Resource_List.mppnppn=2 "
+        f"Resource_List.mppwidth=64{depth} Resource_List.ncpus=1 Resource_List.nodect=1 Resource_List.select=1 "
+        "Resource_List.walltime=12:00:00 end=1218495854 Exit_status=0 resources_used.cput=00:00:00 "
+        "resources_used.mem=6200kb resources_used.ncpus=1 resources_used.walltime=11:30:00"
+    )
+    notes = Notes()
+    [job] = read(line("E", "102.sdb", message), notes=notes)
+    assert (job.total_cpus, job.requested_cpus, job.nodes, job.total_nodes) == (None, requested, (), None)
+    assert (job.used_cpu_secs, job.used_memory_bytes, job.run_secs) == (None, None, 41400)
+    assert notes.not_taken[OF_A_CRAY] == 1
+    whole = message.replace("(hector02:ncpus=1)", f"(nid1:ncpus={requested})")  # of later versions
+    [job] = read(line("E", "102.sdb", whole))
+    assert (job.total_cpus, job.used_memory_bytes) == (requested, 6200 * 1024)
 
 
 def test_times_that_a_site_has_scaled_are_unknown_and_it_is_said():
