@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jobfeatures.records.metrics import NO_BATCH_SYSTEM
+
 Json = dict[str, Any]
 
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
@@ -20,6 +22,7 @@ JOB_KEY = "cluster, instance, node, batch_system, job_id"
 GPU_KEY = "cluster, instance, node, uuid"
 OF_CLUSTER = 'cluster=~"$cluster"'
 OF_NODE = f'{OF_CLUSTER},instance=~"$instance"'
+NO_JOBS = "|".join(sorted(NO_BATCH_SYSTEM))  # services and so on, which `jobs.kinds` shows in the same series
 
 
 def running(metric: str, matchers: str) -> str:

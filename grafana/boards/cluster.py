@@ -9,6 +9,7 @@ from grafana.panels import (
     FULLNESS,
     GREEN,
     GREY,
+    NO_JOBS,
     OF_CLUSTER,
     ORANGE,
     RED,
@@ -29,7 +30,8 @@ from grafana.tables import Column, Label, table
 RATE = "$__rate_interval"
 P = f'{OF_CLUSTER},partition=~"$partition"'
 ALLOCATED_CPUS = running("batch_job_allocated_cpus", OF_CLUSTER)
-USED_CPUS = running_rate("batch_job_cpu_seconds_total", OF_CLUSTER)
+OF_JOBS = f'{OF_CLUSTER},batch_system!~"{NO_JOBS}"'
+USED_CPUS = running_rate("batch_job_cpu_seconds_total", OF_JOBS)
 INFO = running("batch_job_info", OF_CLUSTER)
 KIND_COLORS = [colored("allocated", GREEN), colored("idle", "blue"), colored("other", GREY)]
 NO_CONTROLLER = "no controller is scraped"
@@ -195,7 +197,7 @@ def _used() -> list[Placed]:
                    ], "none", empty="no node is scraped"),
         timeseries("Memory given and used", "On all nodes that are scraped.",
                    [
-                       query(f"sum({running('batch_job_memory_charged_bytes', c)})", "used by jobs"),
+                       query(f"sum({running('batch_job_memory_charged_bytes', OF_JOBS)})", "used by jobs"),
                        query(f"sum({running('batch_job_allocated_memory_bytes', c)})", "allocated"),
                        query(f'sum(batch_node_memory_bytes{{{c},kind="total"}})', "all"),
                    ], "bytes", empty="no node is scraped"),

@@ -21,6 +21,7 @@ from grafana.panels import (
     FULLNESS,
     GREEN,
     GREY,
+    NO_JOBS,
     OF_NODE,
     ORANGE,
     RED,
@@ -332,7 +333,10 @@ def _whole() -> list[Placed]:
                 [
                     query(f"sum(batch_node_processes{{{OF_NODE}}})", "processes"),
                     query(f"sum(batch_node_threads{{{OF_NODE}}})", "threads"),
-                    query(f"sum(batch_job_processes{{{OF_NODE}}})", "processes of jobs"),
+                    query(
+                        f'sum(batch_job_processes{{{OF_NODE},batch_system!~"{NO_JOBS}"}})',
+                        "processes of jobs",
+                    ),
                 ],
                 "none",
             ),

@@ -123,6 +123,18 @@ def test_a_job_of_a_minute_that_keeps_its_cpus_busy_uses_them(tmp_path, board):
 
 
 @pytest.mark.integration
+def test_services_that_are_shown_beside_jobs_use_no_cpus_of_jobs(tmp_path):
+    key, service = (f'instance="n1",batch_system="{each}",job_id="1"' for each in ("slurm", "service"))
+    series = {
+        f"batch_job_start_time_seconds{{{key}}}": "0x20",
+        f"batch_job_allocated_cpus{{{key}}}": "4x20",
+        f"batch_job_cpu_seconds_total{{{key}}}": "0+120x20",
+        f"batch_job_cpu_seconds_total{{{service}}}": "0+120x20",
+    }
+    assert shown(tmp_path, "cluster", "CPUs used", series, 11) == [0.5]
+
+
+@pytest.mark.integration
 def test_a_job_that_runs_again_or_on_fewer_nodes_runs_on(tmp_path):
     first, second = (
         f'{{instance="{instance}",batch_system="slurm",job_id="1"}}' for instance in ("n1", "n2")
