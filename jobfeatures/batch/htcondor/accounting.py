@@ -132,6 +132,8 @@ def parse_record(job: Fields) -> JobRecord:
     if state is JobState.PENDING:
         start = run_secs = user_secs = system_secs = None
         host = ()
+    elif state.is_on_node:  # HTCondor adds a run when it has ended: this is what earlier ones took
+        run_secs = None
 
     def of_all(amount: int | None) -> int | None:
         return None if amount is None or nodes is None else amount * nodes

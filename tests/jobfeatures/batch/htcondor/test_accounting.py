@@ -337,6 +337,18 @@ def test_a_suspension_is_no_part_of_the_run():
     assert [job.run_secs for job in read(f"{text}NumJobStarts = 1\n*** x\n")] == [60]
 
 
+@pytest.mark.parametrize("status", [2, 6, 7])
+@pytest.mark.parametrize(
+    "earlier", ["RemoteWallClockTime = 0.0\nNumJobStarts = 1\n", "LastRemoteWallClockTime = 5000.0\n"]
+)
+def test_a_job_that_runs_has_not_the_run_time_of_the_run_before(status, earlier):
+    text = (
+        f"ClusterId = 9\nProcId = 0\nJobStatus = {status}\nJobCurrentStartDate = 1767000000\n{earlier}*** x\n"
+    )
+    [job] = read(text)
+    assert (job.start_secs, job.run_secs, job.end_secs) == (1767000000, None, None)
+
+
 def test_the_time_of_a_machine_that_the_input_did_not_reach_is_no_part_of_the_run():
     """The shadow started twice, the job once: RemoteWallClockTime adds up both (versions without Last…)."""
     text = (
