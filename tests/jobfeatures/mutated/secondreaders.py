@@ -325,6 +325,11 @@ def _pbs_state(values: Fields) -> JobState:
     status = _pbs_exit(values)
     if status is None:
         return JobState.UNKNOWN
+    ran, limit = (
+        of(name, whole_clock)(values) for name in ("resources_used.walltime", "Resource_List.walltime")
+    )
+    if status in {265, 271} and ran and limit and ran >= limit:
+        return JobState.TIMEOUT
     return JobState.COMPLETED if status == 0 else JobState.FAILED
 
 

@@ -356,6 +356,27 @@ def test_a_job_of_a_cray_has_not_the_one_cpu_of_the_node_on_which_its_script_ran
     assert (job.total_cpus, job.used_memory_bytes) == (requested, 6200 * 1024)
 
 
+@pytest.mark.parametrize(
+    ("status", "walltime", "deleted", "state"),
+    [
+        (271, "10:01:06", False, JobState.TIMEOUT),  # as published of 2020
+        (265, "10:00:00", False, JobState.TIMEOUT),
+        (271, "09:59:59", False, JobState.FAILED),
+        (1, "10:01:06", False, JobState.FAILED),
+        (267, "10:01:06", False, JobState.FAILED),  # SIGSEGV
+        (271, "10:01:06", True, JobState.CANCELLED),
+    ],
+)
+def test_a_job_that_was_killed_at_its_limit_has_run_into_it(status, walltime, deleted, state):
+    message = (
+        "user=u ctime=1607291960 start=1607291966 exec_host=n1/0 Resource_List.walltime=10:00:00 end=1607328038 "
+        f"Exit_status={status} resources_used.walltime={walltime}"
+    )
+    lines = line("Q", "1.s", "queue=q") + line("S", "1.s", "start=1607291966") + line("D", "1.s") * deleted
+    [job] = read(lines + line("E", "1.s", message))
+    assert (job.state, job.exit_signal) == (state, None if status < 256 else status - 256)
+
+
 def test_times_that_a_site_has_scaled_are_unknown_and_it_is_said():
     """As published of a Torque job of 2011: walltime is 2.9 times that from start to end ($wallmult)."""
     message = (
