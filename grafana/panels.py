@@ -34,12 +34,13 @@ def running_rate(counter: str, matchers: str) -> str:
     """Return the rates of jobs' counters that are still shown: right beside what these jobs have now.
 
     A plain rate goes on for some minutes where a node has left a job, or a job has ended, and it takes a job
-    that has just started for idle before.
+    that has just started for idle before. Where a restarted exporter knows less, it takes all for new.
     """
     start = f"batch_job_start_time_seconds{{{matchers}}}"
     age = f"(timestamp({start}) - {start} > 0 < $__rate_interval_ms / 1000)"
     young = f"{counter}{{{matchers}}} / on ({JOB_KEY}) group_left () {age}"
-    rate = f"rate({counter}{{{matchers}}}[$__rate_interval])"
+    window = f"({counter}{{{matchers}}}[$__rate_interval])"
+    rate = f"rate{window} unless resets{window} > 0"
     return f"(({young} or {rate}) and {running(counter, matchers)})"
 
 

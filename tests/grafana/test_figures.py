@@ -123,6 +123,22 @@ def test_a_job_of_a_minute_that_keeps_its_cpus_busy_uses_them(tmp_path, board):
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("board", ["job", "cluster", "user"])
+def test_a_job_of_which_a_restarted_exporter_knows_less_has_not_used_all_its_time_at_once(tmp_path, board):
+    panel = "CPUs used" if board == "cluster" else "CPU use"
+    key = 'instance="n1",batch_system="slurm",job_id="1"'
+    series = {
+        f'batch_job_info{{{key},user="ann"}}': "1x60",
+        f"batch_job_start_time_seconds{{{key}}}": "-360000x60",
+        f"batch_job_allocated_cpus{{{key}}}": "4x60",
+        f"batch_job_cpu_seconds_total{{{key}}}": "360000+240x10 362390+240x48",
+    }
+    assert shown(tmp_path, board, panel, series, 10) == [1]
+    assert shown(tmp_path, board, panel, series, 12) == []
+    assert shown(tmp_path, board, panel, series, 20) == [1]
+
+
+@pytest.mark.integration
 def test_services_that_are_shown_beside_jobs_use_no_cpus_of_jobs(tmp_path):
     key, service = (f'instance="n1",batch_system="{each}",job_id="1"' for each in ("slurm", "service"))
     series = {
