@@ -70,6 +70,9 @@ _COUNTS: Final = (
 )
 _TEXTS: Final = ("distribution", "requested_resources", "allocated_resources")
 _HALVES: Final = frozenset({"UserCPU", "SystemCPU"})  # of a job's CPU time
+UNTOLD: Final = (
+    "a step without UserCPU and SystemCPU, but with AveCPU: its job's are without it"  # Slurm 25.05
+)
 _SECS: Final = {"min_cpu_secs": "MinCPU", "average_cpu_secs": "AveCPU"}
 _TRAFFIC: Final = {"average_read_bytes": "AveDiskRead", "average_written_bytes": "AveDiskWrite"}
 _SIZES: Final = {
@@ -165,6 +168,8 @@ def _of_document(
             values["sacct"] = TrackingDict[Any](job["sacct"])
         name = None if cluster == CLUSTER else cluster or None
         record = make_record(values, reader, name)
+        if record.step and not record.used_cpu_secs and dict(record.more).get("average_cpu_secs"):
+            notes.doubtful[UNTOLD] += 1
         report = PartialReport(taken, _reported_values(job, reader), partial(_made_again, cluster=name))
         yield replace(record, report=report)
         count_not_taken(notes, values, *([values["sacct"]] if "sacct" in values else ()))

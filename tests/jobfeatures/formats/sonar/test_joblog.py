@@ -205,3 +205,22 @@ def test_memory_is_of_the_whole_job_as_sacct_and_sonar_write_it():
     [line], _ = written(replace(RECORD, requested_nodes=2, requested_memory_bytes=384 * 2**30))
     assert json.loads(line)["data"]["attributes"]["slurm_jobs"][0]["requested_memory_per_node"] == 402653184
     assert read(line)[0].requested_memory_bytes == 384 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("step", "sacct", "is_said"),
+    [
+        ("0", {"AveCPU": 17}, True),
+        ("0", {"AveCPU": 17, "UserCPU": 0, "SystemCPU": 0}, True),
+        ("0", {"AveCPU": 17, "UserCPU": 16, "SystemCPU": 1}, False),
+        ("extern", {"UserCPU": 0, "SystemCPU": 0}, False),
+        ("", {"AveCPU": 17}, False),
+    ],
+)
+def test_a_job_whose_step_has_no_cpu_time_of_its_own_is_doubtful(make, step, sacct, is_said):
+    """As Slurm 25.05 tells of steps of srun, and Sonar after it."""
+    document = make("job")
+    document["data"]["attributes"]["slurm_jobs"][0] |= {"job_step": step, "sacct": sacct}
+    notes = Notes()
+    list(read_records([json.dumps(document)], source="log", notes=notes))
+    assert notes.doubtful == ({joblog.UNTOLD: 1} if is_said else {})
