@@ -45,11 +45,10 @@ LEAVING = f"(batch_node_shutdown_time_seconds{{{OF_NODE}}} - time())"
 ALLOCATED_CPUS = running("batch_job_allocated_cpus", OF_NODE)
 ALLOCATED_MEMORY = f"batch_job_allocated_memory_bytes{{{OF_NODE}}}"  # joined to INFO
 GPU_PARTS = gpu_parts(OF_NODE)
-# Jobs whose wall limit comes after the shutdown of their node or their own.
-TOO_LONG = (
-    f'batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}} > on ({JOB_KEY})'
-    f' batch_job_remaining_seconds{{{OF_NODE},basis="shutdown"}}'
-)
+# How long each job may still run: without end where no wall limit is known.
+LEFT = f'(batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}} or on ({JOB_KEY}) {INFO} * Inf)'
+# Jobs whose wall limit, if any, comes after the shutdown of their node or their own.
+TOO_LONG = f'{LEFT} > on ({JOB_KEY}) batch_job_remaining_seconds{{{OF_NODE},basis="shutdown"}}'
 
 
 def board() -> Json:
@@ -86,13 +85,13 @@ def _drains() -> list[Placed]:
                  f"count(max by ({NODE}) (batch_node_shutdown_time_seconds{{{OF_NODE}}}))", empty="none"),
             stat("Next shutdown in", "Of the node that goes first.", f"min({LEAVING})", "s", empty="none is planned",
                  thresholds=steps(RED, (0, ORANGE), (3600, GREEN))),
-            stat("Jobs cut off", "Jobs whose wall limit comes after the shutdown of their node.",
+            stat("Jobs cut off", "Jobs whose wall limit comes after the shutdown of their node, or that have none.",
                  f"count({TOO_LONG})", thresholds=ANY_IS_BAD, empty="none"),
             stat("Jobs on draining nodes", "Jobs that have to end before these nodes are empty.",
                  f"sum((count by ({NODE}) ({INFO})) * on ({NODE}) max by ({NODE}) (batch_node_draining{{{OF_NODE}}}))",
                  empty="none"),
-            stat("Empty in", "Time until the last job of the draining nodes ends by its wall limit.",
-                 f'max(max by ({NODE}) (batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}})'
+            stat("Empty in", "Time until the last job of the draining nodes ends by its wall limit: without end where one has none.",
+                 f"max(max by ({NODE}) ({LEFT})"
                  f" and on ({NODE}) (batch_node_draining{{{OF_NODE}}} == 1))", "s", empty="no job in the way"),
             height=4,
         ),
@@ -104,7 +103,7 @@ def _drains() -> list[Placed]:
                     Column("Draining", f"max by ({node}) (batch_node_draining{{{OF_NODE}}}) == 1", hidden=True),
                     Column("Goes in", f"min by ({node}) ({LEAVING})", "s", steps(RED, (0, ORANGE), (3600, "text"))),
                     Column("Last job ends in",
-                           f'max by ({node}) (batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}})'
+                           f"max by ({node}) ({LEFT})"
                            f" and on ({node}) (batch_node_draining{{{OF_NODE}}} == 1)", "s"),
                     Column("Jobs", f"count by ({node}) ({INFO}) and on ({node}) (batch_node_draining{{{OF_NODE}}} == 1)"),
                     Column("Draining wastes", f"max by ({node}) (batch_node_draining_waste_core_seconds{{{OF_NODE}}}) / 3600"
@@ -118,7 +117,7 @@ def _drains() -> list[Placed]:
         ),
         *line(
             table(
-                "Jobs cut off", "Their wall limit comes after the shutdown. What is left beyond it is lost unless "
+                "Jobs cut off", "Their wall limit comes after the shutdown, or they have none. What is left beyond it is lost unless "
                 "they end sooner.",
                 [
                     Label("job_id", "Job", (job_link(),), 80), Label("user", "User", (user_link(),), 80),
@@ -141,17 +140,16 @@ def _drains() -> list[Placed]:
 
 def _when() -> list[Placed]:
     cpus = f"{ALLOCATED_CPUS}"
-    left = f'batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}}'
     kill = f"batch_job_kill_waste_core_seconds{{{OF_NODE}}}"
     total = f"max by ({NODE}) (batch_node_allocatable_cpus{{{OF_NODE}}})"
 
     def idle(secs: int) -> str:
-        ended = f"sum by ({NODE}) ({cpus} * on ({JOB_KEY}) clamp_min({secs} - {left}, 0)) or 0 * {total}"
+        ended = f"sum by ({NODE}) ({cpus} * on ({JOB_KEY}) clamp_min({secs} - {LEFT}, 0)) or 0 * {total}"
         free = f"{total} - (sum by ({NODE}) ({cpus}) or 0 * {total})"
         return f"sum(clamp_min(({ended}) + ({free}) * {secs}, 0))"  # of each node: one whose jobs share CPUs is no credit
 
     def lost(secs: int) -> str:
-        still = f"on ({JOB_KEY}) ({left} > {secs})"
+        still = f"on ({JOB_KEY}) ({LEFT} > {secs})"
         return f"(sum(({kill} + on ({JOB_KEY}) {cpus} * {secs}) and {still}) or vector(0))"
 
     how = (

@@ -139,6 +139,25 @@ def test_a_job_of_which_a_restarted_exporter_knows_less_has_not_used_all_its_tim
 
 
 @pytest.mark.integration
+def test_a_job_without_a_wall_limit_does_not_end_before_a_shutdown(tmp_path):
+    limited, unlimited = (f'instance="n1",batch_system="slurm",job_id="{each}"' for each in (1, 2))
+    series = {
+        'batch_node_draining{instance="n1"}': "1x20",
+        f"batch_job_info{{{limited}}}": "1x20",
+        f'batch_job_remaining_seconds{{{limited},basis="shutdown"}}': "9000x20",
+        f'batch_job_remaining_seconds{{{limited},basis="wall_limit"}}': "3600x20",
+    }
+    assert shown(tmp_path, "drains", "Jobs cut off", series, 10) == []
+    assert shown(tmp_path, "drains", "Empty in", series, 10) == [3600]
+    series |= {
+        f"batch_job_info{{{unlimited}}}": "1x20",
+        f'batch_job_remaining_seconds{{{unlimited},basis="shutdown"}}': "9000x20",
+    }
+    assert shown(tmp_path, "drains", "Jobs cut off", series, 10) == [1]
+    assert shown(tmp_path, "drains", "Empty in", series, 10) == [float("inf")]
+
+
+@pytest.mark.integration
 def test_services_that_are_shown_beside_jobs_use_no_cpus_of_jobs(tmp_path):
     key, service = (f'instance="n1",batch_system="{each}",job_id="1"' for each in ("slurm", "service"))
     series = {
