@@ -50,6 +50,12 @@ def gpu_parts(matchers: str) -> str:
     return f"({running('batch_job_gpu_allocated', matchers)} / on ({GPU_KEY}) group_left () {everyone})"
 
 
+def gpu_use(matchers: str, join: str = "") -> str:
+    """Return how much jobs use of those of their GPUs whose use is known: MIG instances tell none."""
+    used = running("batch_job_gpu_utilization_ratio", matchers)
+    return f"sum({used}{join}) / sum(({gpu_parts(matchers)} and on ({JOB_KEY}, uuid) {used}){join})"
+
+
 def gpu_busy(matchers: str) -> str:
     """Return the busy share of each GPU over the time between readings of it, which scrapes do not follow.
 

@@ -27,6 +27,7 @@ from grafana.panels import (
     gpu_busy,
     gpu_parts,
     gpu_power,
+    gpu_use,
     line_over_stack,
     links_of,
     now,
@@ -98,7 +99,7 @@ def _now() -> list[Placed]:
         stat("Memory use", "Memory counted against the jobs, of what they were given.", f"{memory} / {given}",
              "percentunit", empty=NOBODY, decimals=0),
         stat("GPUs", "Cards that the jobs have.", GPUS, empty="no GPUs"),
-        stat("GPU use", "Share of time in which the jobs' cards computed for them.", f"{GPU_SECS} / {GPUS}",
+        stat("GPU use", "Share of time in which the jobs' cards computed for them.", gpu_use(OF_CLUSTER, f" {OWN}"),
              "percentunit", thresholds=USEFULNESS, empty="no GPUs", decimals=0),
         height=4,
     )  # fmt: skip

@@ -158,6 +158,22 @@ def test_a_job_without_a_wall_limit_does_not_end_before_a_shutdown(tmp_path):
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("board", ["job", "user"])
+def test_gpus_that_tell_no_use_are_not_taken_for_idle(tmp_path, board):
+    """As MIG instances, for which NVML has no utilisation."""
+    key = 'instance="n1",batch_system="slurm",job_id="1"'
+    series = {
+        f'batch_job_info{{{key},user="ann"}}': "1x20",
+        f'batch_job_gpu_allocated{{{key},uuid="GPU-a"}}': "1x20",
+        f'batch_job_gpu_allocated{{{key},uuid="GPU-b"}}': "1x20",
+        f'batch_job_gpu_allocated{{{key},uuid="MIG-c"}}': "1x20",
+        f'batch_job_gpu_utilization_ratio{{{key},uuid="GPU-a"}}': "0.8x20",
+        f'batch_job_gpu_utilization_ratio{{{key},uuid="GPU-b"}}': "0x20",
+    }
+    assert shown(tmp_path, board, "GPU use", series, 10) == [0.4]
+
+
+@pytest.mark.integration
 def test_services_that_are_shown_beside_jobs_use_no_cpus_of_jobs(tmp_path):
     key, service = (f'instance="n1",batch_system="{each}",job_id="1"' for each in ("slurm", "service"))
     series = {
