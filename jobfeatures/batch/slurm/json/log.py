@@ -15,6 +15,7 @@ from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.json.accounting import parse_db_job, version_of
 from jobfeatures.batch.slurm.json.jobs import parse_json_job
 from jobfeatures.batch.slurm.json.values import JsonRecord, exit_code_of
+from jobfeatures.batch.slurm.sacct.requeued import REVOKED, SIBLING
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes, queue_pairs, record_of
 from jobfeatures.joblogs.nottaken import TrackingDict, count_not_taken, without_unreadable
@@ -61,6 +62,11 @@ def _of_document(
     jobs: list[JsonRecord], version: str, source: str, notes: Notes
 ) -> Iterator[JobRecord | Rejected]:
     for place, job in enumerate(jobs):
+        told = job.values.get("state")
+        if isinstance(told, dict) and REVOKED in (told.get("current") or ()):
+            notes.read += 1
+            notes.folded[SIBLING] += 1
+            continue
         values = TrackingDict[Any](job.values)
         found, bad = _read_job(values, notes, version=version)
         count_not_taken(notes, values)

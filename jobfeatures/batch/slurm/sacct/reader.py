@@ -15,7 +15,7 @@ from jobfeatures.batch.slurm.fields import UNKNOWN
 from jobfeatures.batch.slurm.gpus import parse_resources, parse_tres_gpus
 from jobfeatures.batch.slurm.sacct.derived import derive_columns, pairs_of
 from jobfeatures.batch.slurm.sacct.lines import Rows
-from jobfeatures.batch.slurm.sacct.requeued import with_ends
+from jobfeatures.batch.slurm.sacct.requeued import with_ends, without_revoked
 from jobfeatures.batch.slurm.sacct.stepuse import Entry, is_step, steps_of_last, with_cpu_times, with_steps
 from jobfeatures.batch.slurm.sacct.values import (
     Identity,
@@ -395,7 +395,7 @@ def read_rows(
     unused = [(name, place) for place, name in enumerate(names) if name and name not in TAKEN]
     rows = Rows(lines, delimiter, names)
     last: list[Entry] = []  # a job and its steps so far
-    batches = with_cpu_times(rows.batches(), names, notes)
+    batches = with_cpu_times(without_revoked(rows.batches(), names, notes), names, notes)
     for numbers, texts in with_ends(batches, names):
         for error in rows.rejected:
             yield Rejected.from_error(error.at(source))

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
+from itertools import compress, takewhile
 from typing import Final
 
 from jobfeatures.batch.slurm.sacct.values import REQUEUED, split_step
+from jobfeatures.joblogs.loggedjob import Notes
 from jobfeatures.records.model import JobState
 
 Batch = tuple[Sequence[int], Sequence[Sequence[str]]]
 
 AHEAD: Final = 3  # rows behind a job's in which its batch step comes, if it has one
+REVOKED: Final = "REVOKED"
+SIBLING: Final = "revoked sibling of a federation's job, which another cluster has"
 _EXIT = re.compile("[0-9]+:[0-9]+")
 
 
@@ -31,6 +34,22 @@ def state_of_requeued(*, has_code: bool, batch_step: str | None) -> JobState:
     if has_code:
         return JobState.FAILED
     return JobState.UNKNOWN if batch_step == JobState.COMPLETED.value else JobState.PREEMPTED
+
+
+def without_revoked(batches: Iterable[Batch], names: Sequence[str], notes: Notes) -> Iterator[Batch]:
+    """Yield batches of rows without those in state REVOKED, which sacct shows with ``-D`` alone.
+
+    Each cluster of a federation has a job until one of them starts it. `notes` counts the rows left out.
+    """
+    state = names.index("State") if "State" in names else None
+    for numbers, columns in batches:
+        if state is None or not columns or REVOKED not in columns[state]:
+            yield numbers, columns
+            continue
+        kept = [word != REVOKED for word in columns[state]]
+        notes.read += kept.count(False)
+        notes.folded[SIBLING] += kept.count(False)
+        yield [*compress(numbers, kept)], [[*compress(each, kept)] for each in columns] if any(kept) else []
 
 
 def with_ends(batches: Iterable[Batch], names: Sequence[str]) -> Iterator[Batch]:

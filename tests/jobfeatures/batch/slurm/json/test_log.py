@@ -231,6 +231,15 @@ def test_a_job_has_the_cpu_time_that_slurm_tells_of_its_steps_alone(told):
     assert [(each.used_cpu_secs, each.user_cpu_secs) for each in steps] == [(3, 3), (17.25, None)]
 
 
+@pytest.mark.parametrize("current", ["REVOKED", ["REVOKED"]])
+def test_a_federation_s_job_is_no_cancelled_job_of_the_clusters_that_did_not_start_it(current):
+    notes = Notes()
+    document = {"jobs": [resized(state={"current": current}), resized(state={"current": ["COMPLETED"]})]}
+    found = read_records([json.dumps(document)], source="log", notes=notes)
+    assert [each.state for each in found if each.step is None] == [JobState.COMPLETED]
+    assert sum(notes.folded.values()) == 1
+
+
 def test_a_bad_job_costs_itself_only():
     document = json.loads(text("accounting-v0.0.38"))
     document["jobs"][0]["time"]["start"] = "now"

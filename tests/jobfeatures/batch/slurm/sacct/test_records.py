@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm.sacct.records import read_records
+from jobfeatures.batch.slurm.sacct.requeued import SIBLING
 from jobfeatures.batch.slurm.sacct.stepuse import UNTOLD
 from jobfeatures.errors import Rejected
 from jobfeatures.joblogs.loggedjob import JobBatch, JobRecord, Notes
@@ -192,3 +193,24 @@ def test_a_job_has_the_cpu_time_that_slurm_tells_of_its_steps_alone(folds_steps,
 def each_of(found):
     for each in found:
         yield from each if isinstance(each, JobBatch) else [each]
+
+
+@pytest.mark.parametrize("folds_steps", [False, True])
+def test_a_federation_s_job_is_no_cancelled_job_of_the_clusters_that_did_not_start_it(folds_steps):
+    """sacct shows the siblings with -D alone."""
+    rows = [
+        "Cluster|JobIDRaw|State|Submit|Start|End|AllocCPUS",
+        *(f"one|{number}|REVOKED|1760000000|1760000005|1760000005|0" for number in range(67108865, 67109165)),
+        "one|67109165|COMPLETED|1760000000|1760000005|1760000065|4",
+        "two|67108865|COMPLETED|1760000000|1760000005|1760000065|4",
+        "two|67109165|REVOKED|1760000000|1760000005|1760000005|0",
+    ]
+    notes = Notes()
+    lines = [f"{row}\n" for row in rows]
+    found = read_records(lines, source="log", notes=notes, folds_steps=folds_steps)
+    jobs_found = [(each.cluster, each.job_id, each.state) for each in each_of(found)]
+    assert jobs_found == [
+        ("one", "67109165", JobState.COMPLETED),
+        ("two", "67108865", JobState.COMPLETED),
+    ]
+    assert notes.folded[SIBLING] == 301
