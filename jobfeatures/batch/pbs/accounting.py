@@ -63,6 +63,7 @@ _OF_TORQUE = frozenset({"owner", "unique_node_count", "total_execution_slots"})
 
 
 SCALED: Final = "walltime and cput of a job that seems to have run for longer than from start to end"
+AT_ANOTHER: Final = "job that was moved to another server, whose log has it"
 OF_A_CRAY: Final = "nodes and use of a Cray's job (mppwidth), which are those of its script's node alone"
 MAX_REMEMBERED = 100_000
 
@@ -168,6 +169,10 @@ class _Book:
         if job_id.endswith("[]") or is_late:
             self._notes.not_taken[f"line of type {kind}, of {'an ended job' if is_late else 'an array'}"] += 1
             return None
+        if kind == MOVED:
+            self._lives.pop(key, None)
+            self._notes.folded[AT_ANOTHER] += 1
+            return None
         life = self._lives.setdefault(key, _Life(job_id, server))
         life.values.update(values)
         life.line = number
@@ -219,7 +224,7 @@ def _live(life: _Life, kind: str, at_secs: int) -> bool:
         if life.submit_secs is None or life.is_running:
             return False  # its end record follows
         life.state = JobState.CANCELLED
-    elif kind in {ABORTED, MOVED}:
+    elif kind == ABORTED:
         life.state = JobState.CANCELLED
     if kind == ENDED or life.state is not None:
         life.end_secs = at_secs

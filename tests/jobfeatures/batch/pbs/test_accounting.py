@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.pbs.accounting import OF_A_CRAY, SCALED, parse_message, read_records, recognise
+from jobfeatures.batch.pbs.accounting import (
+    AT_ANOTHER,
+    OF_A_CRAY,
+    SCALED,
+    parse_message,
+    read_records,
+    recognise,
+)
 from jobfeatures.errors import Rejected
 from jobfeatures.joblogs.folding import fold_jobs
 from jobfeatures.joblogs.loggedjob import JobRecord, Notes
@@ -375,6 +382,18 @@ def test_a_job_that_was_killed_at_its_limit_has_run_into_it(status, walltime, de
     lines = line("Q", "1.s", "queue=q") + line("S", "1.s", "start=1607291966") + line("D", "1.s") * deleted
     [job] = read(lines + line("E", "1.s", message))
     assert (job.state, job.exit_signal) == (state, None if status < 256 else status - 256)
+
+
+def test_a_job_that_was_moved_to_another_server_was_not_cancelled() -> None:
+    """PBS Professional Administrator's Guide, "Types of Accounting Log Records": M."""
+    notes = Notes()
+    here = line("Q", "1.s", "queue=q") + line("M", "1.s", "destination=workq@other requestor=root@s")
+    assert read(here, notes=notes) == []
+    assert notes.folded == {AT_ANOTHER: 1}
+    there = line("Q", "1.s", "queue=workq") + line(
+        "E", "1.s", "user=a start=5 end=9 exec_host=n1/0 Exit_status=0"
+    )
+    assert [each.state for each in read(here + there)] == [JobState.COMPLETED]
 
 
 def test_times_that_a_site_has_scaled_are_unknown_and_it_is_said():
