@@ -33,7 +33,9 @@ from jobfeatures.records.model import JobState
 
 BATCH_SYSTEM: Final = "sss"
 _HEAD = re.compile(
-    r"\ufeff?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--.*?-->\s*)*<(?:Job|JobGroup)[\s/>]", re.DOTALL
+    # Atomic: else each comment could end at each later end of one, in so many ways as there are sets of them.
+    r"\ufeff?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?>(?:<!--.*?-->\s*)*)<(?:Job|JobGroup)[\s/>]",
+    re.DOTALL,
 )
 
 
