@@ -53,6 +53,13 @@ def board() -> Json:
     )  # fmt: skip
 
 
+def _grown(counter: str, matchers: str, window: str, function: str = "increase") -> str:
+    """Return how counters grew, or fast: unknown where a controller that was restarted counts its history anew."""
+    begin = f"changes(batch_schedule_begin_timestamp_seconds{{{S}}}[{window}]) > 0"
+    grown = f"{function}({counter}{{{matchers}}}[{window}])"
+    return f"({grown} unless on (cluster, instance, batch_system) {begin})"
+
+
 def _quantile(at: float, metric: str) -> str:
     return f"histogram_quantile({at:g}, sum by (le) (increase({metric}_bucket{{{P}}}[$__range])))"
 
@@ -88,7 +95,7 @@ def _waits() -> list[Placed]:
     return [
         *line(
             heatmap("Waits", "Jobs that ended, by how long they had waited: darker is fewer.",
-                    f"sum by (le) (increase({metric}_bucket{{{P}}}[{RATE}]))", "s", empty="no job ended in this time"),
+                    f"sum by (le) ({_grown(f'{metric}_bucket', P, RATE)})", "s", empty="no job ended in this time"),
             _boxes("Waits as boxes", metric, "Time from submission to start", "s"),
         ),
         *line(
@@ -104,7 +111,7 @@ def _slowdowns() -> list[Placed]:
     metric = "batch_schedule_slowdown"
     return line(
         heatmap("Slowdowns", "Jobs that ended, by (wait + runtime) ÷ runtime; runtimes below 10 s count as 10 s.",
-                f"sum by (le) (increase({metric}_bucket{{{P}}}[{RATE}]))", "none", empty="no job ended in this time"),
+                f"sum by (le) ({_grown(f'{metric}_bucket', P, RATE)})", "none", empty="no job ended in this time"),
         _boxes("Slowdowns as boxes", metric, "(wait + runtime) ÷ runtime", "none"),
         timeseries("Mean slowdown by partition", "Of jobs that ended.", _means(metric), "none",
                    empty="no job ended in this time"),
@@ -113,7 +120,7 @@ def _slowdowns() -> list[Placed]:
 
 def _boxes(title: str, metric: str, what: str, unit: str) -> Json:
     def at(quantile: float) -> Json:
-        over = f"sum by (le) (increase({metric}_bucket{{{P}}}[$__rate_interval]))"
+        over = f"sum by (le) ({_grown(f'{metric}_bucket', P, RATE)})"
         return query(f"histogram_quantile({quantile:g}, {over})")
 
     return boxes(
@@ -128,13 +135,15 @@ def _boxes(title: str, metric: str, what: str, unit: str) -> Json:
 
 def _quantiles(metric: str) -> list[Json]:
     return [
-        query(f"histogram_quantile({at}, sum by (le) (increase({metric}_bucket{{{P}}}[1h])))", name)
+        query(f"histogram_quantile({at}, sum by (le) ({_grown(f'{metric}_bucket', P, '1h')}))", name)
         for at, name in ((0.5, "half"), (0.9, "9 of 10"), (0.99, "99 of 100"))
     ]
 
 
 def _means(metric: str) -> list[Json]:
-    sums, counts = (f"sum by (partition) (increase({metric}_{each}{{{P}}}[1h]))" for each in ("sum", "count"))
+    sums, counts = (
+        f"sum by (partition) ({_grown(f'{metric}_{each}', P, '1h')})" for each in ("sum", "count")
+    )
     return [query(f"{sums} / ({counts} > 0)", "{{partition}}")]
 
 
@@ -142,7 +151,10 @@ def _expected() -> list[Placed]:
     def quantile(at: str) -> Json:
         return query(f'max(batch_schedule_veet_ratio{{{S},quantile="{at}"}})')
 
-    jobs, late = (f"sum(rate(batch_schedule_{each}_total{{{S}}}[1h]))" for each in ("jobs", "violated_jobs"))
+    jobs, late = (
+        f"sum({_grown(f'batch_schedule_{each}_total', S, '1h', 'rate')})"
+        for each in ("jobs", "violated_jobs")
+    )
     verdicts = [
         colored("certainly_late", RED), colored("possibly_late", ORANGE), colored("not_late", GREEN),
     ]  # fmt: skip
@@ -167,8 +179,8 @@ def _expected() -> list[Placed]:
         *line(
             timeseries("Tardiness", "How much later than promised jobs ended, in an hour: added up, and times their CPUs.",
                        [
-                           query(f"sum(increase(batch_schedule_tardiness_seconds_total{{{S}}}[1h])) / 3600", "hours"),
-                           query(f"sum(increase(batch_schedule_weighted_tardiness_cpu_seconds_total{{{S}}}[1h])) / 3600",
+                           query(f"sum({_grown('batch_schedule_tardiness_seconds_total', S, '1h')}) / 3600", "hours"),
+                           query(f"sum({_grown('batch_schedule_weighted_tardiness_cpu_seconds_total', S, '1h')}) / 3600",
                                  "CPU hours"),
                        ], "none", empty="no job judged yet"),
             timeseries("Not judged", "Jobs that ended and wait for an earlier job of their user, and those that do not count.",

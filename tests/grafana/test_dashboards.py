@@ -203,6 +203,16 @@ def test_a_sum_over_partitions_says_that_these_may_share_nodes_and_jobs(name, pa
     assert not several or "counts in each" in panel["description"]
 
 
+@together(
+    [each for each in QUERIES if each[0] == "schedule" and re.search(r"\[(1h|\$__rate_interval)\]", each[2])]
+)
+def test_jobs_that_a_restarted_controller_counts_anew_have_not_ended_just_now(name, title, expression):
+    assert (
+        "unless on (cluster, instance, batch_system) changes(batch_schedule_begin_timestamp_seconds"
+        in expression
+    )
+
+
 @together(PANELS)
 def test_what_is_shown_as_present_is_asked_for_now(name, panel):
     """Of a query over time Grafana takes a series' last value, also where the series has ended long ago."""
