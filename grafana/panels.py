@@ -45,9 +45,22 @@ def running_rate(counter: str, matchers: str) -> str:
 
 
 def gpu_parts(matchers: str) -> str:
-    """Return the part of each GPU that each job has: jobs that share one have equal parts."""
+    """Return the part of each GPU that each job has, as the rule `job_gpu:batch_gpus:part` does.
+
+    Jobs that share one have equal parts, and a MIG instance is its part of the card's memory.
+    """
     everyone = f"sum by ({GPU_KEY}) ({running('batch_job_gpu_allocated', OF_CLUSTER)})"
-    return f"({running('batch_job_gpu_allocated', matchers)} / on ({GPU_KEY}) group_left () {everyone})"
+    memory, instances = (
+        f"batch_gpu_memory_bytes{{{OF_CLUSTER}}}",
+        f'batch_gpu_info{{{OF_CLUSTER},parent!=""}}',
+    )
+    part = (
+        f"({memory} * on ({GPU_KEY}) group_left (parent) {instances})"
+        " / on (cluster, instance, node, parent) group_left ()"
+        f' label_replace({memory}, "parent", "$1", "uuid", "(.+)")'
+    )
+    jobs = f"{everyone} / on ({GPU_KEY}) ({part}) or {everyone} unless on ({GPU_KEY}) {instances}"
+    return f"({running('batch_job_gpu_allocated', matchers)} / on ({GPU_KEY}) group_left () ({jobs}))"
 
 
 def gpu_use(matchers: str, join: str = "") -> str:

@@ -205,6 +205,6 @@ def _used() -> list[Placed]:
                    [
                        query(f"sum({gpu_busy(c)})", "busy"),
                        query(f"sum({gpu_parts(c)})", "allocated"),
-                       query(f"count(batch_gpu_info{{{c}}})", "all"),
+                       query(f'count(batch_gpu_info{{{c},parent=""}})', "all"),
                    ], "none", empty="no GPUs"),
     )  # fmt: skip

@@ -137,7 +137,7 @@ def _jobs() -> list[Placed]:
             timeseries("Cards by what becomes of them", "Busy cards under those that jobs have, under all there are.",
                        [
                            query(f"sum({BUSY})", "busy"), query(ALLOCATED, "allocated"),
-                           query(f"count(batch_gpu_info{{{G}}})", "all"),
+                           query(f'count(batch_gpu_info{{{G},parent=""}})', "all"),
                        ], "none", overrides=[line_over_stack("all")], empty=NONE),
             timeseries("Use by user", "Cards that the jobs of each user keep busy.",
                        [query(f"sum by (user) (batch_job_gpu_utilization_ratio{{{G}}} * on ({JOB_KEY}) group_left (user)"

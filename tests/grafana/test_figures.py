@@ -81,6 +81,7 @@ def shown(tmp_path, board, title, series, minute):
         ("batch_system", "slurm"),
         ("job_id", "1"),
         ("user", "ann"),
+        ("gpu", ".*"),
     ):
         expression = expression.replace(f"${name}", value)
     case = {
@@ -171,6 +172,26 @@ def test_gpus_that_tell_no_use_are_not_taken_for_idle(tmp_path, board):
         f'batch_job_gpu_utilization_ratio{{{key},uuid="GPU-b"}}': "0x20",
     }
     assert shown(tmp_path, board, "GPU use", series, 10) == [0.4]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("board", "panel"), [("gpu", "Allocated"), ("user", "GPUs")])
+def test_a_mig_instance_is_its_part_of_the_card_and_a_shared_card_an_equal_part(tmp_path, board, panel):
+    series = {
+        'batch_gpu_info{instance="n1",uuid="GPU-a"}': "1x20",
+        'batch_gpu_info{instance="n1",uuid="MIG-1",parent="GPU-a"}': "1x20",
+        'batch_gpu_info{instance="n1",uuid="MIG-2",parent="GPU-a"}': "1x20",
+        'batch_gpu_info{instance="n1",uuid="GPU-b"}': "1x20",
+        'batch_gpu_memory_bytes{instance="n1",uuid="GPU-a"}': "80x20",
+        'batch_gpu_memory_bytes{instance="n1",uuid="MIG-1"}': "20x20",
+        'batch_gpu_memory_bytes{instance="n1",uuid="MIG-2"}': "10x20",
+        'batch_gpu_memory_bytes{instance="n1",uuid="GPU-b"}': "80x20",
+    }
+    for job_id, uuid in (("1", "MIG-1"), ("2", "MIG-2"), ("3", "GPU-b"), ("4", "GPU-b")):
+        key = f'instance="n1",batch_system="slurm",job_id="{job_id}"'
+        series[f'batch_job_gpu_allocated{{{key},uuid="{uuid}"}}'] = "1x20"
+        series[f'batch_job_info{{{key},user="ann"}}'] = "1x20"
+    assert shown(tmp_path, board, panel, series, 10) == [20 / 80 + 10 / 80 + 1]
 
 
 @pytest.mark.integration
