@@ -18,7 +18,7 @@ from typing import Final
 
 from jobfeatures.batch.basics import Note, parse_epoch
 from jobfeatures.batch.keyedrecord import key, key_within
-from jobfeatures.batch.pbs.jobs import PbsRecord, parse_whole, state_of_exit
+from jobfeatures.batch.pbs.jobs import SIGNALS_FROM, PbsRecord, parse_whole, state_of_exit
 from jobfeatures.batch.pbs.taskrequests import FIELD as TASKS
 from jobfeatures.batch.pbs.taskrequests import parse_cpus, parse_memory
 from jobfeatures.batch.pbs.values import (
@@ -37,8 +37,6 @@ from jobfeatures.records.model import JobState
 from jobfeatures.records.quantities import parse_count
 
 MAX_LINE_CHARACTERS = 2**20  # a longer line without a newline is truncated
-SIGNALS_FROM = 256  # an Exit_status from this on means a signal
-ENDED_BY: Final = frozenset({9, 15})  # signals that pbs_mom sends at a limit: KILL and TERM
 
 # PBS Professional Administrator's Guide, "Types of Accounting Log Records". Other types are reservations
 # (B F f K k U Y), licences (L), provisioning (P p), phases (c e u s) and changes (a C).
@@ -317,11 +315,8 @@ def make_record(life: _Life, values: dict[str, str], note: Note) -> JobRecord:
     if life.state is None and life.deleted_secs is not None:
         state = JobState.CANCELLED
     elif life.state is None and exit_status is not None:
-        state = state_of_exit(system, exit_status)
+        state = state_of_exit(system, exit_status, ran_secs=found.run_secs, limit=found.wall_limit_secs)
     signal = exit_status - SIGNALS_FROM if exit_status is not None and exit_status >= SIGNALS_FROM else None
-    ran, limit = found.run_secs, found.wall_limit_secs
-    if state is JobState.FAILED and signal in ENDED_BY and ran and limit and ran >= limit:
-        state = JobState.TIMEOUT  # "PBS: job killed: walltime 152 exceeded limit 120", Exit_status 271
     requested, cards = found.count_cpus(), found.count_gpus()
     shares = read_shares(found, "exec_host", "exec_vnode", requested)
     runs, end = found.runs, found.end

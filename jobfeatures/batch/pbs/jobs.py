@@ -27,7 +27,7 @@ from jobfeatures.batch.pbs.values import (
     share_of,
 )
 from jobfeatures.errors import ParseError, matched, parse_each
-from jobfeatures.records.model import Job, JobKey, JobState, Limits, multiplied
+from jobfeatures.records.model import Job, JobKey, JobState, Limit, Limits, multiplied
 from jobfeatures.records.nodelist import is_same_host
 from jobfeatures.records.quantities import parse_count
 
@@ -52,22 +52,34 @@ _EXITS = {
     },
     "torque": {-10: JobState.OUT_OF_MEMORY, -11: JobState.TIMEOUT, -12: JobState.TIMEOUT},
 }
+SIGNALS_FROM = 256  # an Exit_status from this on means a signal
+_ENDED_BY = frozenset({9, 15})  # signals that pbs_mom sends at a limit: KILL and TERM
 _REASONS = {"H": "JobHeld", "W": "BeginTime", "T": "Transit"}  # comments are free text, and not used
 # Reference Guide, "Job Substates": 91 terminated by request, 93 failed, 94 moved to another server.
 SUBSTATES = {"91": JobState.CANCELLED, "93": JobState.FAILED, "94": JobState.CANCELLED}
 
 
-def state_of_exit(batch_system: str, exit_status: int | None, substate: str | None = None) -> JobState:
+def state_of_exit(
+    batch_system: str,
+    exit_status: int | None,
+    substate: str | None = None,
+    *,
+    ran_secs: int | None = None,
+    limit: Limit = None,
+) -> JobState:
     """Return how a job ended: by PBS's substate if it says so, else by the exit status.
 
-    A job without either never ran: CANCELLED.
+    A job without either never ran: CANCELLED. One that was killed after `ran_secs` seconds, at its wall time
+    `limit` or later, has run into it: TIMEOUT.
     """
-    if substate in SUBSTATES:
-        return SUBSTATES[substate]
-    if exit_status is None:
+    if substate not in SUBSTATES and exit_status is None:
         return JobState.CANCELLED
-    known = _EXITS[batch_system].get(exit_status)
-    return known or (JobState.FAILED if exit_status else JobState.COMPLETED)
+    known = SUBSTATES.get(substate or "") or _EXITS[batch_system].get(exit_status or 0)
+    state = known or (JobState.FAILED if exit_status else JobState.COMPLETED)
+    was_killed = exit_status is not None and exit_status - SIGNALS_FROM in _ENDED_BY
+    is_over = isinstance(limit, int) and (ran_secs or 0) >= limit > 0
+    # "PBS: job killed: walltime 152 exceeded limit 120" is status 271.
+    return JobState.TIMEOUT if state is JobState.FAILED and was_killed and is_over else state
 
 
 def parse_time(text: str) -> int:
@@ -227,7 +239,9 @@ class QstatJob(PbsRecord):
         is_stated = self.text(*QstatJob.exit_status.names) is not None
         if self.exit_status is None and self.substate not in SUBSTATES and is_stated:
             return JobState.UNKNOWN
-        return state_of_exit(batch_system, self.exit_status, self.substate)
+        return state_of_exit(
+            batch_system, self.exit_status, self.substate, ran_secs=self.used_secs, limit=self.wall_limit_secs
+        )
 
 
 def make_job(

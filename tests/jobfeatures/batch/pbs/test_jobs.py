@@ -165,6 +165,21 @@ def test_how_a_job_ended(system: str, exit_status: int | None, substate: str | N
 
 
 @pytest.mark.parametrize(
+    ("system", "ends", "used", "state"),
+    [
+        ("pbs", {"job_state": "F", "Exit_status": "271", "substate": "93"}, "1:00:30", JobState.TIMEOUT),
+        ("pbs", {"job_state": "F", "Exit_status": "271", "substate": "91"}, "1:00:30", JobState.CANCELLED),
+        ("pbs", {"job_state": "F", "Exit_status": "271"}, "0:59:59", JobState.FAILED),
+        ("torque", {"job_state": "C", "exit_status": "271"}, "1:00:30", JobState.TIMEOUT),
+        ("torque", {"job_state": "C", "exit_status": "1"}, "1:00:30", JobState.FAILED),
+    ],
+)
+def test_a_job_that_was_killed_at_its_limit_has_run_into_it(system, ends, used, state) -> None:
+    times = {"Resource_List.walltime": "1:00:00", "resources_used.walltime": used}
+    assert pbs_job({**ends, **times}, system=system).state is state
+
+
+@pytest.mark.parametrize(
     ("system", "letter", "told", "state", "end"),
     [
         ("pbs", "F", {"Exit_status": "x", "obittime": "1795246000"}, JobState.UNKNOWN, 1795246000),
