@@ -188,7 +188,7 @@ def test_the_whole_way_from_the_prologue_to_the_epilogue(
     assert values["job_id"] == "10"
     assert values["allocated_cpu"] == "2"
     assert values["wall_limit_secs"] == "240"
-    assert values["cpu_limit_secs"] == "720"
+    assert values["cpu_limit_secs"] == "480", "of this node"
     assert is_silent(run_hook("epilogue.sh", path, "10", "nobody-here", nodes, limit="20"))
     assert not folder.exists()
 

@@ -333,7 +333,7 @@ def test_the_whole_way_from_the_hook_to_the_variables(hook: Hook, tmp_path: Path
     assert values["job_id"] == "123[4]"
     assert values["allocated_cpu"] == "4"
     assert values["wall_limit_secs"] == "10800"
-    assert values["cpu_limit_secs"] == str(6 * 10800)
+    assert values["cpu_limit_secs"] == str(4 * 10800), "of this node"
     assert values["max_rss_bytes"] == str(8 * 2**30)
     assert values["jobstart_secs"] == "1795246429"
     assert hook.run("end")["log"] == []
