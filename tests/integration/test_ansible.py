@@ -182,7 +182,7 @@ def test_hooks_of_the_site_are_not_replaced(site, played):
     before = conf.read_text()
     conf.write_text(before + "Prolog=/etc/slurm/own.sh\n")
     try:
-        with pytest.raises(AssertionError, match="sets other hooks or flags: .*own.sh; call our"):
+        with pytest.raises(AssertionError, match=r"sets other hooks or flags: .*own.sh; call our"):
             site.play("--limit", "node001,localhost")
     finally:
         conf.write_text(before)
