@@ -43,6 +43,7 @@ def serve_tls(tmp_path):
     from contextlib import asynccontextmanager
     from types import SimpleNamespace
 
+    from jobfeatures.publish.http.connectiontable import ConnectionTable
     from jobfeatures.publish.http.server import FeatureServer
     from jobfeatures.publish.http.webserver import listening
     from jobfeatures.publish.tree import FeatureTree
@@ -52,9 +53,11 @@ def serve_tls(tmp_path):
         tree = FeatureTree(str(tmp_path / "features"))
         tree.prepare()
         tree.write_machine({"total_cpu": "8"})
-        async with listening(FeatureServer(tree), "127.0.0.1:0", tls) as address:
+        server = FeatureServer(tree)
+        table = ConnectionTable(server.limits)
+        async with listening(server, "127.0.0.1:0", tls, table=table) as address:
             host, _, port = address.rpartition(":")
-            yield SimpleNamespace(host=host, port=int(port), url=f"https://{address}")
+            yield SimpleNamespace(host=host, port=int(port), url=f"https://{address}", connections=table)
 
     return serve
 
@@ -98,6 +101,8 @@ async def test_who_has_just_connected_is_answered_before_the_listener_ends(
     async with contextlib.AsyncExitStack() as stack:
         site = await stack.enter_async_context(serve_tls(FixedTls(certificate, key)))
         reader, writer = await asyncio.open_connection(site.host, site.port)
+        while not site.connections.count:
+            await asyncio.sleep(0)
         if is_greeted:
             await writer.start_tls(context, server_hostname=site.host)
         ending = asyncio.create_task(stack.pop_all().aclose())
