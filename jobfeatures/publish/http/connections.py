@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
         self.web: asyncio.Protocol | None = None  # the web server's protocol, once it is needed
         self.answered_at = self._loop.time()
         self.head_since: float | None = None
-        self._is_silent = True  # nothing has been received yet
+        self._is_silent = True  # nothing has been received yet, but for its handshake
         self._is_half_closed = False  # nothing more will be received
         self._has_body: Callable[[], bool] | None = None  # all of the body of the request being answered
 
@@ -180,11 +180,12 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer requests at once where possible, else hand the data to the web server."""
+        if not self._is_ready:
+            self._held += data  # along with the end of its handshake: one reading of the socket at most
+            return
         self._is_silent = False
         if self.web is not None:
             self._tell_web(data)
-        elif not self._is_ready:
-            self._held += data  # along with the end of its handshake: one reading of the socket at most
         elif (answer := self._listener.quick(data, self.transport)) is not None:
             self._work(self._answer(answer))
         elif self._listener.server is not None:
