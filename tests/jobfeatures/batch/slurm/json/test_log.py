@@ -213,7 +213,7 @@ def test_a_job_does_not_have_the_cpu_time_of_those_steps_alone_that_can_be_read(
 
 
 @pytest.mark.parametrize("told", [3, 0])
-def test_a_job_has_the_cpu_time_that_slurm_tells_of_its_steps_alone(told):
+def test_a_job_has_the_cpu_time_that_slurm_reports_for_its_steps_alone(told):
     """Constructed in a captured answer of 22.05: of a step of srun time.total is 0, its usage 17.25 s."""
     job = resized(state={"current": ["COMPLETED"]})
     clock = {name: {"seconds": 0, "microseconds": 0} for name in ("total", "user", "system")}

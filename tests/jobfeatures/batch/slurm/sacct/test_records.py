@@ -170,7 +170,7 @@ UNTOLD_ROWS = (  # as published of a job of 2026: TotalCPU tells of the batch sc
 
 @pytest.mark.parametrize("folds_steps", [False, True])
 @pytest.mark.parametrize("before", [0, 1, 253, 254, 255, 256, 300])
-def test_a_job_has_the_cpu_time_that_slurm_tells_of_its_steps_alone(folds_steps, before):
+def test_a_job_has_the_cpu_time_that_slurm_reports_for_its_steps_alone(folds_steps, before):
     rows = [(str(number), "01:00.000", "01:00.000", "") for number in range(1, before + 1)]
     lines = [
         f"{name}|COMPLETED|1760000010|1760090010|90000|1|{total}|{user}|00:00.744|{usage}\n"
