@@ -131,6 +131,7 @@ def _record_or_fault(life: _Life, source: str, notes: Notes) -> JobRecord | Reje
         notes.not_taken[OF_A_CRAY] += 1
     span = replace(record, run_secs=None, suspended_secs=None) if "end" in values else None
     most = None if span is None else compute_run_secs(span)
+    # A little more is clocks that differ, or what pbs_mom counts until its next look.
     if most is not None and record.run_secs is not None and record.run_secs > most * 1.05 + 60:
         notes.not_taken[SCALED] += 1  # by $wallmult and $cputmult of pbs_mom, to the speed of other nodes
         record = replace(record, run_secs=None, used_cpu_secs=None)
